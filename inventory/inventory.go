@@ -1,0 +1,121 @@
+// Package inventory keeps the stock of a sale: never below zero, never lost,
+// each order once.
+//
+// All state lies in Redis and every step is one Lua script, so a step either
+// happened whole or not at all. Reserve takes a unit for an order, Confirm
+// marks it sold, Release gives it back, and a hold that nobody settles expires.
+// Asking twice gets the earlier answer.
+package inventory
+
+import (
+	"errors"
+	"time"
+)
+
+// State is where a reservation stands. Each arrow is taken once:
+// reserved → confirmed | released | expired, expired → confirmed | refund_due,
+// confirmed → returned.
+type State string
+
+const (
+	Reserved  State = "reserved"
+	Confirmed State = "confirmed"
+	Released  State = "released"
+	Expired   State = "expired"
+	RefundDue State = "refund_due"
+	Returned  State = "returned"
+	// Cancelled is a tombstone: the release came before the reserve.
+	Cancelled State = "cancelled"
+)
+
+// Code is the answer of the reserve script. It speaks of one bucket.
+type Code int
+
+const (
+	Known        Code = 0  // the id is known; its stored state follows
+	NotEnough    Code = 1  // not enough units here, nothing taken
+	TakenLast    Code = 2  // taken, none left here: a win
+	Taken        Code = 3  // taken, some left: a win
+	NotPreheated Code = -1 // no stock was ever written here: never "sold out"
+	Tombstoned   Code = -2 // cancelled before it came
+	BuyerLimit   Code = -3 // the buyer has his units already
+	NotRunning   Code = -4 // by this bucket's Redis time
+	Stale        Code = -5 // generation or server run is not the one armed
+	Mismatch     Code = -6 // same id, different order; the stored one follows
+	NoneFreeNow  Code = -7 // none free, holds outstanding: ask again
+)
+
+// Order is one wish to take stock. It owns its strings.
+type Order struct {
+	ID       string // idempotency key, made by NewOrderID or DeriveOrderID
+	Sale     string
+	Item     string
+	User     string
+	Quantity int64 // whole units, 1 … Sale.MaxQuantity
+	// AttemptFor is how long the forward that follows may run; the script
+	// grants it to one caller at a time.
+	AttemptFor time.Duration
+}
+
+// Reservation is the ledger's record of an order.
+type Reservation struct {
+	ID           string    `json:"id"`
+	Sale         string    `json:"sale"`
+	Item         string    `json:"item"`
+	User         string    `json:"user"`
+	Quantity     int64     `json:"quantity"`
+	State        State     `json:"state"`
+	ReservedAt   time.Time `json:"reserved_at"`
+	ExpiresAt    time.Time `json:"expires_at"`
+	Attempt      int       `json:"attempt"`       // number of the last attempt granted, from 1
+	AttemptUntil time.Time `json:"attempt_until"` // zero when no attempt runs
+	ShopOrder    string    `json:"order,omitempty"`
+	Stuck        bool      `json:"stuck,omitempty"` // the shop could not say whether it has an order
+}
+
+// Result is what Reserve found or did.
+type Result struct {
+	Code        Code
+	Reservation Reservation // set for Known, Taken, TakenLast and Mismatch
+	// Granted says that this caller owns attempt Reservation.Attempt and must
+	// settle it; with Known and false another attempt runs or none may start.
+	Granted   bool
+	Available int64     // free units, for NotEnough
+	Until     time.Time // for NoneFreeNow: the earliest hold deadline known, or zero
+}
+
+// Level is a reading of a sale's stock. Total = Free + Reserved + Confirmed + OnLoan.
+type Level struct {
+	Sale      string    `json:"sale"`
+	Total     int64     `json:"total"` // excludes the safety stock
+	Free      int64     `json:"free"`
+	Reserved  int64     `json:"reserved"`
+	Confirmed int64     `json:"confirmed"`
+	OnLoan    int64     `json:"on_loan"`
+	Seq       int64     `json:"seq"` // counts changes of the ledger
+	At        time.Time `json:"at"`  // Redis time of the reading
+}
+
+var (
+	// ErrInvalidSale: a sale that cannot be planned.
+	ErrInvalidSale = errors.New("invalid sale")
+	// ErrInvalidPreheat: a split that must not be written.
+	ErrInvalidPreheat = errors.New("invalid preheat")
+	// ErrVersionReused: the id and version exist with another plan.
+	ErrVersionReused = errors.New("sale version exists with another plan")
+	// ErrSaleStarted: a preheat over a sale that has started.
+	ErrSaleStarted = errors.New("sale has started")
+	// ErrUnknownSale: no such sale is preheated.
+	ErrUnknownSale = errors.New("unknown sale")
+	// ErrUnknownReservation: the ledger has no such id.
+	ErrUnknownReservation = errors.New("unknown reservation")
+	// ErrNotAllowed: the arrow does not exist from the stored state; the
+	// reservation is returned beside it.
+	ErrNotAllowed = errors.New("not allowed in this state")
+	// ErrAttemptOver: another attempt has been granted since.
+	ErrAttemptOver = errors.New("attempt is no longer current")
+	// ErrUnavailable: the script was not executed for certain.
+	ErrUnavailable = errors.New("stock unavailable")
+	// ErrOutcomeUnknown: the script may have been executed. Ask again with the same id.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+)
