@@ -1,0 +1,213 @@
+package limiter
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
+)
+
+// stepBack tells a clock that was set back from readings that arrive out of
+// order: up to here a shard waits for the clock to catch up, beyond it goes on
+// from the new reading.
+const stepBack = time.Second
+
+// evictTries bounds the search for an entry that may be forgotten. An entry that
+// may not is moved to the young end, so the search walks through the shard from
+// one new key to the next.
+const evictTries = 8
+
+// shard is a part of a layer's keys under one lock. Everything in it is guarded
+// by mu, except that slots are given back without it.
+type shard struct {
+	mu      sync.Mutex
+	pol     *policy
+	changed time.Time // when pol came, by clock
+	seen    time.Time // the latest reading of the Stack's clock
+	clock   time.Time // the shard's own time: it stands or goes forward
+	keys    *simplelru.LRU[string, *entry]
+	room    int // most keys
+	shards  int // of the layer, to share Size out
+	// overflow holds the buckets of keys that found no room, by hash; made when
+	// first needed. A power of two.
+	overflow []*entry
+	stats    LayerStats
+}
+
+// entry is the state of one key, or of one overflow bucket.
+type entry struct {
+	lim  *rate.Limiter // nil without Rate
+	gen  uint32        // of the policy that lim follows
+	busy atomic.Int32  // slots held
+}
+
+// claim is one layer's part of a Take, its shard locked.
+type claim struct {
+	sh     *shard
+	key    string
+	bucket int
+	at     time.Time     // the shard's time
+	e      *entry        // nil: the key is not known
+	wait   time.Duration // 0 = may ask
+}
+
+func newShard(pol *policy, shards int, now time.Time) *shard {
+	// Room is made by hand, see makeRoom; the cache itself never evicts.
+	keys, err := simplelru.NewLRU[string, *entry](math.MaxInt, nil)
+	if err != nil {
+		panic(err) // only for a size below 1
+	}
+	return &shard{
+		pol: pol, changed: now, seen: now, clock: now,
+		keys: keys, shards: shards, room: max(1, pol.Size/shards),
+		overflow: make([]*entry, overflowTotal/shards),
+	}
+}
+
+// tick takes a reading of the clock and returns the shard's own time, which
+// never goes back: an older reading would make rate.Limiter mint tokens.
+func (sh *shard) tick(now time.Time) time.Time {
+	if d := now.Sub(sh.seen); d > 0 {
+		sh.clock = sh.clock.Add(d)
+		sh.seen = now
+	} else if d < -stepBack {
+		sh.seen = now
+	}
+	return sh.clock
+}
+
+func (sh *shard) find(key string) *entry {
+	e, ok := sh.keys.Get(key)
+	if !ok {
+		return nil
+	}
+	sh.renew(e)
+	return e
+}
+
+// wait tells how long until the claim could be met, 0 if it can be now. A key
+// that is not known is judged by its overflow bucket: a bucket in use may hold
+// what this very key has spent, one never used stands for a full budget.
+func (sh *shard) wait(c *claim) time.Duration {
+	e := c.e
+	if e == nil {
+		if e = sh.overflow[c.bucket]; e == nil {
+			return 0
+		}
+		sh.renew(e)
+	}
+	if n := sh.pol.Concurrency; n > 0 && int(e.busy.Load()) >= n {
+		return busyRetry
+	}
+	if e.lim == nil {
+		return 0
+	}
+	missing := 1 - e.lim.TokensAt(c.at)
+	if missing <= 0 {
+		return 0
+	}
+	// The same sum as in AllowN, which grants what is less than 1 ns away.
+	d := time.Duration(missing / float64(sh.pol.limit) * float64(time.Second))
+	if d <= 0 {
+		return 0
+	}
+	return d + 1
+}
+
+// spend takes one event and one slot from a claim that was allowed. A shadow
+// layer that would have refused spends nothing.
+func (c *claim) spend(d *Decision) {
+	if c.wait > 0 {
+		return
+	}
+	sh := c.sh
+	e := c.e
+	if e == nil {
+		e = sh.admit(c)
+	}
+	if e.lim != nil {
+		e.lim.AllowN(c.at, 1)
+	}
+	if sh.pol.Concurrency > 0 {
+		e.busy.Add(1)
+		d.held[d.holds] = &e.busy
+		d.holds++
+	}
+	sh.stats.Allowed++
+}
+
+// admit remembers a new key, or lends it its overflow bucket when there is no
+// room. Nobody gains by passing through a bucket: a key that moves out of one
+// takes only the tokens that the bucket had left, and it does not move while
+// slots of the bucket are held.
+func (sh *shard) admit(c *claim) *entry {
+	b := sh.overflow[c.bucket]
+	if (b == nil || b.busy.Load() == 0) && sh.makeRoom(c.at) {
+		e := sh.newEntry()
+		if b != nil && b.lim != nil {
+			spent := math.Ceil(float64(sh.pol.Burst) - b.lim.TokensAt(c.at))
+			e.lim.AllowN(c.at, min(int(spent), sh.pol.Burst-1))
+		}
+		sh.keys.Add(strings.Clone(c.key), e)
+		return e
+	}
+	sh.stats.Overflowed++
+	if b == nil {
+		b = sh.newEntry()
+		sh.overflow[c.bucket] = b
+	}
+	return b
+}
+
+// makeRoom reports whether one more key may be remembered. It forgets only what
+// has refilled and holds no slot: forgetting that changes nothing for its owner.
+func (sh *shard) makeRoom(at time.Time) bool {
+	if sh.keys.Len() < sh.room {
+		return true
+	}
+	for range min(evictTries, sh.keys.Len()) {
+		key, e, _ := sh.keys.GetOldest()
+		sh.renew(e)
+		if e.busy.Load() == 0 && (e.lim == nil || e.lim.TokensAt(at) >= float64(sh.pol.Burst)) {
+			sh.keys.Remove(key)
+			sh.stats.Evicted++
+			// After Update made the room smaller this may not be enough yet.
+			if sh.keys.Len() < sh.room {
+				return true
+			}
+			continue
+		}
+		sh.keys.Get(key)
+	}
+	return false
+}
+
+func (sh *shard) newEntry() *entry {
+	e := &entry{gen: sh.pol.gen}
+	if sh.pol.limit > 0 {
+		e.lim = rate.NewLimiter(sh.pol.limit, sh.pol.Burst)
+	}
+	return e
+}
+
+// renew brings an entry under the policy that came since it was last used, from
+// the moment on at which it came.
+func (sh *shard) renew(e *entry) {
+	if e.gen == sh.pol.gen {
+		return
+	}
+	e.gen = sh.pol.gen
+	switch {
+	case sh.pol.limit == 0:
+		e.lim = nil
+	case e.lim == nil:
+		e.lim = rate.NewLimiter(sh.pol.limit, sh.pol.Burst)
+	default:
+		e.lim.SetLimitAt(sh.changed, sh.pol.limit)
+		e.lim.SetBurstAt(sh.changed, sh.pol.Burst)
+	}
+}
