@@ -101,6 +101,8 @@ var (
 	ErrInvalidSale = errors.New("invalid sale")
 	// ErrInvalidPreheat: a split that must not be written.
 	ErrInvalidPreheat = errors.New("invalid preheat")
+	// ErrInvalidOrder: an order that no script would take; nothing was sent.
+	ErrInvalidOrder = errors.New("invalid order")
 	// ErrVersionReused: the id and version exist with another plan.
 	ErrVersionReused = errors.New("sale version exists with another plan")
 	// ErrSaleStarted: a preheat over a sale that has started.
