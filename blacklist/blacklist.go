@@ -52,7 +52,7 @@ type Query struct {
 type Status struct {
 	Seq        int64         `json:"seq"`        // last change that acts here
 	Entries    int           `json:"entries"`    // in memory, expired ones not yet cleaned up included
-	Unreadable int           `json:"unreadable"` // stored entries that this version cannot read and does not act on
+	Unreadable int           `json:"unreadable"` // stored entries met since the last full reading that this version cannot read
 	SyncedAt   time.Time     `json:"synced_at"`  // when the snapshot was last known to equal Redis
 	Lag        time.Duration `json:"lag"`        // now - SyncedAt, in nanoseconds
 }

@@ -172,7 +172,8 @@ func newDraft() *draft { return &draft{snapshot: *emptySnapshot(), fresh: true} 
 // have seen what a later change of the stream wrote.
 func (d *draft) apply(c change) {
 	if c.broken {
-		d.broken++
+		d.broken++ // what acted under this name goes on acting
+		return
 	}
 	name, value, _ := strings.Cut(c.field, ":")
 	scope := Scope(name)

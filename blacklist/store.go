@@ -51,8 +51,8 @@ type mark struct {
 	seq   int64
 }
 
-// change is one step of the list: entry is nil for a removal, and also for an
-// entry that this version cannot read.
+// change is one step of the list: entry is nil for a removal. A broken one is
+// an entry that this version cannot read.
 type change struct {
 	seq    int64
 	field  string

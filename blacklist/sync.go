@@ -120,9 +120,14 @@ func (l *List) pullLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if m == view.mark {
+		l.synced.Store(l.now().UnixNano())
+		return nil
+	}
 	if m.epoch != view.epoch || m.seq < view.seq {
-		l.log.Warn("blacklist was replaced in Redis; reading it whole",
-			"known_seq", view.seq, "seq", m.seq)
+		if view.epoch != "" {
+			l.log.Warn("blacklist was replaced in Redis; reading it whole", "known_seq", view.seq, "seq", m.seq)
+		}
 		return l.reload(ctx)
 	}
 	d := view.edit()
@@ -132,6 +137,7 @@ func (l *List) pullLocked(ctx context.Context) error {
 		return l.reload(ctx)
 	}
 	if err != nil {
+		l.show(&d.snapshot) // what was read is in order and without a hole
 		return err
 	}
 	l.publish(&d.snapshot)
@@ -198,10 +204,15 @@ func (l *List) reload(ctx context.Context) error {
 	return fmt.Errorf("%w: the list changed faster than it could be read", ErrUnavailable)
 }
 
-// publish makes s the list that checks see.
-func (l *List) publish(s *snapshot) {
+// show makes s the list that checks see.
+func (l *List) show(s *snapshot) {
 	next := *s // drops the draft around it
 	l.view.Store(&next)
+}
+
+// publish shows a snapshot that equals Redis.
+func (l *List) publish(s *snapshot) {
+	l.show(s)
 	l.synced.Store(l.now().UnixNano())
 }
 
@@ -227,6 +238,5 @@ func (l *List) own(ctx context.Context, m mark, c change) {
 		l.publish(&d.snapshot)
 		return
 	}
-	alone := d.snapshot
-	l.view.Store(&alone)
+	l.show(&d.snapshot)
 }
