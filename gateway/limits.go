@@ -1,0 +1,39 @@
+package gateway
+
+import "weir/limiter"
+
+// ownLimits is hop 6: what this caller alone has spent. The layers are checked
+// together and spent together, so one bot in an office does not drain the
+// office's budget. The user and device layers count orders; pages and their
+// pictures come in bursts and count against the address and its network only.
+func (g *Gateway) ownLimits(x *exchange) Outcome {
+	user, device := "", ""
+	if x.buying() {
+		user, device = x.caller.User, x.caller.Device
+	}
+	d := g.ownStack.Take(limiter.Keys{user, device, addrKey(&x.scratch[0], x.caller.Addr), networkKey(&x.scratch[1], x.caller.Addr)})
+	if !d.OK {
+		return Outcome{Kind: RateLimited, RetryAfter: d.RetryAfter}
+	}
+	return Outcome{}
+}
+
+// sharedLimits is hop 8: what all callers share. Only a request with a valid
+// pass and a readable order gets here, so a flood without passes leaves these
+// budgets to people. The concurrency slots are held until the answer is written.
+func (g *Gateway) sharedLimits(x *exchange) Outcome {
+	item, upstream := "", ""
+	if x.buying() {
+		item, upstream = x.view.Sale.Item, "upstream"
+	}
+	d := g.shared.Take(limiter.Keys{item, x.route.cfg.Name, upstream, "cluster"})
+	if d.OK {
+		x.lease = d
+		return Outcome{}
+	}
+	kind := Overloaded
+	if d.Layer == "item" || d.Layer == "route" {
+		kind = SharedLimited
+	}
+	return g.keepPass(x, Outcome{Kind: kind, RetryAfter: d.RetryAfter})
+}

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"weir/inventory"
+)
+
+const (
+	// sweepEvery is how often each sale is swept for due holds and attempts.
+	sweepEvery = 500 * time.Millisecond
+	// askWorkers bounds how many questions to the shop run at once.
+	askWorkers = 4
+)
+
+// resolve frees due holds and asks the shop about attempts whose outcome
+// nobody settled: a time-out, a hang-up after reading, a gateway that died.
+// The list of them lies in Redis, so any replica finishes another's work.
+func (g *Gateway) resolve(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		for _, v := range g.deps.Stock.Views() {
+			if err := g.sweep(ctx, v.Sale.ID); err != nil && ctx.Err() == nil {
+				g.deps.Log.Warn("sweeping a sale", "sale", v.Sale.ID, "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (g *Gateway) sweep(ctx context.Context, sale string) error {
+	swept, err := g.deps.Stock.Sweep(ctx, sale)
+	if err != nil {
+		return err
+	}
+	if swept.Freed > 0 {
+		g.deps.Log.Info("holds expired, units are free again", "sale", sale, "units", swept.Freed)
+	}
+	slots := make(chan struct{}, askWorkers)
+	var all sync.WaitGroup
+	for _, r := range swept.Ask {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			g.askAndSettle(ctx, r)
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// askAndSettle closes one open attempt by what the shop says. "No order" frees
+// the unit only when the hold is due: until then the request may still be on
+// its way, after it the shop refuses it by Weir-Expires.
+func (g *Gateway) askAndSettle(ctx context.Context, r inventory.Reservation) {
+	has, order, err := g.shop.hasOrder(r)
+	switch {
+	case err != nil:
+		g.seen.asked.WithLabelValues("unknown").Inc()
+		if !r.Stuck && g.deps.Now().After(r.ExpiresAt) {
+			g.deps.Log.Error("a hold is due and the shop cannot say whether it has an order", "sale", r.Sale, "reservation", r.ID, "err", err)
+			err = g.deps.Stock.MarkStuck(ctx, r.Sale, r.ID)
+		} else {
+			err = nil
+		}
+	case has:
+		g.seen.asked.WithLabelValues("order").Inc()
+		err = g.confirmFound(ctx, r, order)
+	default:
+		g.seen.asked.WithLabelValues("no_order").Inc()
+		if g.deps.Now().Before(r.ExpiresAt) {
+			return
+		}
+		_, err = g.deps.Stock.Expire(ctx, r.Sale, r.ID)
+	}
+	if err != nil && !errors.Is(err, inventory.ErrNotAllowed) && !errors.Is(err, inventory.ErrAttemptOver) {
+		g.deps.Log.Warn("settling what the shop told", "reservation", r.ID, "err", err)
+	}
+}
+
+func (g *Gateway) confirmFound(ctx context.Context, r inventory.Reservation, order string) error {
+	v, ok := g.deps.Stock.View(r.Sale)
+	if ok && !mayConfirm(v.Sale) {
+		_, err := g.deps.Stock.Accept(ctx, r.Sale, r.ID, r.Attempt, order)
+		return err
+	}
+	_, err := g.deps.Stock.Confirm(ctx, r.Sale, r.ID, r.Attempt, order)
+	return err
+}
+
+// hasOrder asks the shop by reservation id. An error means that it cannot say.
+func (s *shop) hasOrder(r inventory.Reservation) (has bool, order string, err error) {
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	path, query, _ := strings.Cut(strings.ReplaceAll(s.cfg.Lookup, "{id}", r.ID), "?")
+	s.target(req, path, query)
+	s.sign(req, map[string]string{"weir-reservation": r.ID, "weir-sale": r.Sale, "weir-item": r.Item})
+	if err := s.do(req, resp, s.cfg.Timeout); err != nil {
+		return false, "", fmt.Errorf("asking the shop about a reservation: %w", err)
+	}
+	switch resp.StatusCode() {
+	case 200:
+		order := string(resp.Header.Peek("Weir-Order"))
+		return true, order[:min(len(order), maxShopOrder)], nil
+	case 404:
+		return false, "", nil
+	}
+	return false, "", fmt.Errorf("asking the shop about a reservation: it answered %d", resp.StatusCode())
+}
