@@ -1,0 +1,17 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func newRoot(a *app) *cobra.Command {
+	root := newServe(a)
+	root.Use = "weir"
+	root.Short = "A flash-sale gateway; without a verb it serves"
+	root.SilenceUsage = true
+	root.SilenceErrors = true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see: %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newServe(a), newCheck(a), newSaleVerbs(a), newBanVerbs(a), newKeyVerbs(a), newVersion(a))
+	return root
+}
