@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // joinUsers waits for a shared lock on redis.users. It is refused only for the moment in
@@ -37,7 +38,7 @@ func (s *Server) Close(ctx context.Context) error {
 			ctx, cancel = context.WithTimeout(ctx, stopLimit)
 			defer cancel()
 		}
-		reg, err := openRegistry(ctx)
+		reg, err := openRegistryWithin(ctx)
 		if err != nil {
 			s.result = s.end(ctx, func() {}) // its entries are dead ones, which the next start replaces
 			return
@@ -46,6 +47,14 @@ func (s *Server) Close(ctx context.Context) error {
 		s.result = s.end(ctx, func() { reg.clear(s.folder.path) })
 	})
 	return s.result
+}
+
+// openRegistryWithin leaves half of the time for what is more important than the registry.
+func openRegistryWithin(ctx context.Context) (*registry, error) {
+	until, _ := ctx.Deadline()
+	ctx, cancel := context.WithTimeout(ctx, time.Until(until)/2)
+	defer cancel()
+	return openRegistry(ctx)
 }
 
 // end closes what is ours to close, and calls gone when no stock is left on the folder.

@@ -12,6 +12,9 @@ import (
 	"syscall"
 )
 
+// errEnded means that a redis-server died before it answered.
+var errEnded = errors.New("redis-server ended at once")
+
 // child is a redis-server that this process started; 0 is none. It is not waited for by a
 // goroutine, because it may outlive us on purpose; reap collects it when it is gone.
 type child int
@@ -29,9 +32,12 @@ func (c *child) reap() {
 
 // kill ends a child that has not been reaped; its process id cannot have been reused.
 func (c *child) kill() {
-	if *c != 0 {
-		_ = syscall.Kill(int(*c), syscall.SIGKILL)
+	if *c == 0 {
+		return
 	}
+	_ = syscall.Kill(int(*c), syscall.SIGKILL)
+	_, _ = syscall.Wait4(int(*c), nil, 0, nil)
+	*c = 0
 }
 
 // findBinary returns the redis-server to start, or an error that says how to get one.
@@ -91,7 +97,7 @@ func (s *Server) adopt(ctx context.Context, e endpoint) error {
 // spawn runs redis-server in a session of its own, so that Ctrl-C of the gateway does not
 // end it before the gateway has drained, and with the lock on redis.server in its hands.
 func (s *Server) spawn() error {
-	alive, err := tryLock(s.folder.file(serverFile), exclusive)
+	alive, err := s.lockServer()
 	if err != nil {
 		return fmt.Errorf("a redis-server still runs on %s: %w", s.folder.name, err)
 	}
@@ -114,6 +120,19 @@ func (s *Server) spawn() error {
 	return cmd.Process.Release()
 }
 
+// lockServer takes redis.server. It is patient for a moment, because whoever looks whether the
+// file is locked locks it for that instant.
+func (s *Server) lockServer() (*fileLock, error) {
+	for range 10 {
+		l, err := tryLock(s.folder.file(serverFile), exclusive)
+		if !errors.Is(err, errTaken) {
+			return l, err
+		}
+		pause(context.Background(), pollEvery)
+	}
+	return nil, errTaken
+}
+
 // serverArgs keep every acknowledged write (appendfsync always), never evict, and open no port.
 func serverArgs(dir, socket string) []string {
 	return []string{
@@ -127,19 +146,21 @@ func serverArgs(dir, socket string) []string {
 // awaitReady waits until the server answers. from is the size that the log had before it
 // was started: what comes after is its last words.
 func (s *Server) awaitReady(ctx context.Context, from int64) error {
+	busy := false
 	for {
 		h, err := probe(ctx, s.at)
 		if h == ready {
 			return nil
 		}
+		busy = busy || h == loading
 		s.child.reap()
 		if h == dead && !isTaken(s.folder.file(serverFile)) {
-			return fmt.Errorf("redis-server (%s) ended at once: %s", s.binary, lastWords(s.folder.file(logFile), from))
+			return fmt.Errorf("%w: %s (%s)", errEnded, lastWords(s.folder.file(logFile), from), s.binary)
 		}
 		if pause(ctx, pollEvery) {
 			continue
 		}
-		if h == loading {
+		if busy {
 			// It is left alone: the next start adopts it, further along.
 			return fmt.Errorf("redis-server is still busy with the data in %s (%w); start again in a moment", s.folder.name, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	if !slices.Contains([]string{"", ModeAuto, ModeLocal, ModeMemory}, o.Mode) {
+		return nil, fmt.Errorf("redis mode %q is unknown; it is auto, memory or local", o.Mode)
+	}
 	f, err := openFolder(o.Dir)
 	if err != nil {
 		return nil, err
@@ -123,7 +127,7 @@ func (s *Server) bringUp(ctx context.Context, o Options) error {
 		lock, err := tryLock(s.folder.file(lockFile), exclusive)
 		if err == nil {
 			s.holds = lock
-			return s.hold(ctx, o.Mode, missing)
+			return s.hold(ctx, o, missing)
 		}
 		if !errors.Is(err, errTaken) {
 			return err
@@ -140,32 +144,29 @@ func (s *Server) bringUp(ctx context.Context, o Options) error {
 }
 
 // hold makes the Redis of a folder whose lock we have.
-func (s *Server) hold(ctx context.Context, mode string, missing error) error {
+func (s *Server) hold(ctx context.Context, o Options, missing error) error {
 	local := s.folder.localEndpoint()
 	if s.folder.serverLives(ctx, local) {
-		if mode == ModeMemory {
+		if o.Mode == ModeMemory {
 			return fmt.Errorf("redis mode is memory, but a redis-server of an earlier run is alive on the data folder %s and holds its stock; use mode local, or another folder with --data", s.folder.name)
 		}
-		return s.adopt(ctx, local)
-	}
-	switch mode {
-	case ModeMemory:
-		return s.startMemory()
-	case ModeLocal:
-		if missing != nil {
-			return missing
+		if err := s.adopt(ctx, local); !errors.Is(err, errEnded) {
+			return err
 		}
+	}
+	if o.Mode == ModeMemory {
+		return s.startMemory()
+	}
+	if missing == nil {
 		return s.startLocal(ctx, local)
-	case ModeAuto, "":
-		if missing == nil {
-			return s.startLocal(ctx, local)
-		}
-		if s.folder.hasAppendOnly() {
-			return fmt.Errorf("the data folder %s holds the stock of an earlier run with redis-server, but %w; install it, or begin anew in another folder with --data", s.folder.name, missing)
-		}
-		return s.startMemory()
 	}
-	return fmt.Errorf("redis mode %q is unknown; it is auto, memory or local", mode)
+	if o.Mode == ModeLocal || o.Binary != "" {
+		return missing
+	}
+	if s.folder.hasAppendOnly() {
+		return fmt.Errorf("the data folder %s holds the stock of an earlier run with redis-server, but %w; install it, or begin anew in another folder with --data", s.folder.name, missing)
+	}
+	return s.startMemory()
 }
 
 // attach connects to the Redis of the folder's holder. done is false while that is not ready.

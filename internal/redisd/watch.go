@@ -39,7 +39,7 @@ func (s *Server) watchMemoryHolder(ctx context.Context) error {
 		if isTaken(s.folder.file(lockFile)) && err == nil && st.endpoint == s.at {
 			continue
 		}
-		if h, _ := probe(ctx, s.at); h != dead || ctx.Err() != nil {
+		if h, _ := probe(ctx, s.at); h == ready || ctx.Err() != nil {
 			continue
 		}
 		return errors.New("the process that held the Redis in its memory has ended, and the stock with it")
