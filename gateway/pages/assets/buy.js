@@ -19,7 +19,8 @@ if ($("ask")) $("ask").addEventListener("submit", onAsk);
 for (const f of document.querySelectorAll("form.answer")) f.addEventListener("submit", onAnswer);
 if ($("retry")) waitOut($("retry"));
 if ($("reservation")?.dataset.poll) poll($("reservation"));
-addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
+// Back from the shop the page is old. Only the sale's page: others may be answers to a POST.
+addEventListener("pageshow", (e) => { if (e.persisted && buy) location.reload(); });
 
 function localTime(t) {
   const d = new Date(t.dateTime);
