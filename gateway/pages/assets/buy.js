@@ -141,8 +141,7 @@ async function onAnswer(event) {
       return 0;
     }
     if (r.status === 410 || r.status === 404) {
-      form.remove();
-      const wait = await askPicture();
+      const wait = await askPicture(); // takes the old form's place, if it comes
       if (!wait) say("That picture was too old. Here is a new one.", "warn");
       return wait;
     }
