@@ -9,3 +9,6 @@ func ordersKey() string { return tag + "orders" }
 
 // outcomesKey is a hash: idempotency key → "order <id>" or "refused <status>".
 func outcomesKey() string { return tag + "outcomes" }
+
+// masterKey is a string: the made-up master secret of a first look.
+func masterKey() string { return tag + "secret" }

@@ -9,9 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// masterKey is a string: the made-up master secret of a first look.
-func masterKey() string { return tag + "secret" }
-
 // SharedSecret is the master secret of a weir that has the sample shop behind
 // it and was given none: made once, at random, and kept in the Redis that the
 // replicas share, so that a pass of one is good on the other. Whoever reads
