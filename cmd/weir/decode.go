@@ -73,7 +73,7 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 	seen := map[string]int{}
 	for _, e := range list {
 		key, at := keyText(e.Key), line(e.Key)
-		child := join(path, key)
+		child := joinKey(path, key)
 		field, known := fieldOf(v, key)
 		switch first, twice := seen[key]; {
 		case twice:
@@ -94,11 +94,11 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 func (d *decoder) unknown(at int, t reflect.Type, path, key string) {
 	for f := range fields(t) {
 		if env := f.Tag.Get("env"); env != "" && f.Tag.Get("yaml") == key+"_file" {
-			d.fault(at, join(path, clip(key)), "is a secret, and no secret stands in this file; right is %s_file: PATH, or %s in the environment", key, env)
+			d.fault(at, joinKey(path, clip(key)), "is a secret, and no secret stands in this file; right is %s_file: PATH, or %s in the environment", key, env)
 			return
 		}
 	}
-	d.fault(at, join(path, clip(key)), "is no key that weir knows; right is one of %s", strings.Join(keysOf(t), ", "))
+	d.fault(at, joinKey(path, clip(key)), "is no key that weir knows; right is one of %s", strings.Join(keysOf(t), ", "))
 }
 
 func (d *decoder) list(n ast.Node, v reflect.Value, path string) {
@@ -139,7 +139,7 @@ func keyText(k ast.MapKeyNode) string {
 	return k.String()
 }
 
-func join(path, key string) string {
+func joinKey(path, key string) string {
 	if path == "" {
 		return key
 	}

@@ -1,59 +1,108 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml"
 )
 
 // Effective writes c as a configuration that Load reads back as c. There is no
-// secret in it, because there is none in a Config.
+// secret in it, because there is none in a Config; only the paths of their files.
+//
+// It writes by itself rather than by the YAML library, whose encoder does not
+// quote every text that its parser takes for something else (tabs, .inf).
 func Effective(c Config) ([]byte, error) {
-	out, err := yaml.MarshalWithOptions(plain(reflect.ValueOf(c)), yaml.IndentSequence(true))
-	if err != nil {
-		return nil, fmt.Errorf("writing the configuration: %w", err)
-	}
-	return out, nil
+	var w yamlWriter
+	w.object(reflect.ValueOf(c), 0)
+	return w.out.Bytes(), w.err
 }
 
-// plain turns a config value into maps, lists and scalars in the order of the fields.
-func plain(v reflect.Value) any {
-	switch x := v.Interface().(type) {
-	case SaleTime:
-		return x.String()
-	case Size:
-		if s := x.String(); s != fmt.Sprint(int64(x)) {
-			return s
+type yamlWriter struct {
+	out bytes.Buffer
+	err error
+}
+
+// object writes the keys of a struct; the cursor stands where the first key goes.
+func (w *yamlWriter) object(v reflect.Value, depth int) {
+	first := true
+	for f := range fields(v.Type()) {
+		if !first || depth > 0 && !w.afterDash() {
+			w.out.WriteString(strings.Repeat("  ", depth))
 		}
-		return int64(x)
+		first = false
+		w.out.WriteString(f.Tag.Get("yaml") + ":")
+		w.value(v.FieldByIndex(f.Index), depth)
+	}
+}
+
+// afterDash says that the key goes on the line of its list dash.
+func (w *yamlWriter) afterDash() bool { return bytes.HasSuffix(w.out.Bytes(), []byte("- ")) }
+
+// value writes what follows a key or a dash, and the end of the line.
+func (w *yamlWriter) value(v reflect.Value, depth int) {
+	switch {
+	case scalar(v.Type()):
+		w.out.WriteString(" " + w.scalar(v) + "\n")
+	case v.Kind() == reflect.Pointer && v.IsNil():
+		w.out.WriteString(" null\n")
+	case v.Kind() == reflect.Pointer:
+		w.value(v.Elem(), depth)
+	case v.Kind() == reflect.Struct:
+		w.out.WriteByte('\n')
+		w.object(v, depth+1)
+	case v.Len() == 0 || scalar(v.Type().Elem()):
+		items := make([]string, v.Len())
+		for i := range items {
+			items[i] = w.scalar(v.Index(i))
+		}
+		w.out.WriteString(" [" + strings.Join(items, ", ") + "]\n")
+	default:
+		w.out.WriteByte('\n')
+		for i := range v.Len() {
+			w.out.WriteString(strings.Repeat("  ", depth+1) + "- ")
+			w.object(v.Index(i), depth+2)
+		}
+	}
+}
+
+func (w *yamlWriter) scalar(v reflect.Value) string {
+	switch x := v.Interface().(type) {
 	case time.Duration:
 		return formatDuration(x)
+	case Size:
+		return x.String()
+	case SaleTime:
+		return w.text(x.String())
+	case string:
+		return w.text(x)
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
 	}
-	switch v.Kind() {
-	case reflect.Float64:
-		if f := v.Float(); f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-			return int64(f)
+	return fmt.Sprint(v.Interface())
+}
+
+// plainText is what no YAML parser takes for anything but a text.
+var plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9/._-]*$`)
+
+func (w *yamlWriter) text(s string) string {
+	switch strings.ToLower(s) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+	default:
+		if plainText.MatchString(s) {
+			return s
 		}
-	case reflect.Struct:
-		m := yaml.MapSlice{}
-		for f := range fields(v.Type()) {
-			m = append(m, yaml.MapItem{Key: f.Tag.Get("yaml"), Value: plain(v.FieldByIndex(f.Index))})
-		}
-		return m
-	case reflect.Slice:
-		list := make([]any, v.Len())
-		for i := range list {
-			list[i] = plain(v.Index(i))
-		}
-		return list
-	case reflect.Pointer:
-		if v.IsNil() {
-			return nil
-		}
-		return plain(v.Elem())
 	}
-	return v.Interface()
+	// A JSON string is a YAML string.
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		w.err = fmt.Errorf("writing the configuration: %w", err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

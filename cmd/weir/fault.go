@@ -71,10 +71,11 @@ func (p places) line(path string) int {
 }
 
 // covers says whether some fault already stands at path, above or below it, so
-// that a second message about the same value would only be noise.
+// that a second message about the same value would only be noise. A secret that
+// was written inline stands for its file.
 func (f Faults) covers(path string) bool {
 	return slices.ContainsFunc(f, func(g Fault) bool {
-		return g.Path == path || below(g.Path, path) || below(path, g.Path)
+		return g.Path == path || g.Path+"_file" == path || below(g.Path, path) || below(path, g.Path)
 	})
 }
 

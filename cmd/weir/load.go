@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -74,6 +75,9 @@ func parse(path string, src []byte) (body ast.Node, fault *Fault) {
 	}
 	if len(src) > maxConfigBytes {
 		return whole(0, fmt.Sprintf("is too large (%d bytes), right is at most %d", len(src), maxConfigBytes))
+	}
+	if !utf8.Valid(src) {
+		return whole(0, "is no UTF-8 text")
 	}
 	if line := tooDeep(src); line > 0 {
 		return whole(line, fmt.Sprintf("is nested too deep, right is at most %d levels", maxConfigDepth))

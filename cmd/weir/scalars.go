@@ -62,7 +62,7 @@ func parseDuration(s string) (time.Duration, error) {
 		}
 	}
 	d, err := time.ParseDuration(rest)
-	if err != nil || d < 0 || d > math.MaxInt64/2 {
+	if err != nil || strings.ContainsAny(rest, "+-") || d > math.MaxInt64/2 {
 		return 0, errDuration
 	}
 	return days + d, nil

@@ -33,7 +33,7 @@ func (c Config) Validate() []Fault {
 	k.sales(c.Sales, c.Upstream)
 	k.limits(c.Limits)
 	k.captcha(c.Captcha)
-	between(&k, "blacklist.poll", c.Blacklist.Poll, 50*time.Millisecond, 2*time.Second)
+	between(&k, "blacklist.poll", c.Blacklist.Poll, 50*time.Millisecond, time.Second)
 	between(&k, "blacklist.max_entries", c.Blacklist.MaxEntries, 1, 10_000_000)
 	between(&k, "judge.window", c.Judge.Window, time.Second, time.Hour)
 	between(&k, "judge.offences", c.Judge.Offences, 1, 1_000_000)
@@ -107,10 +107,10 @@ func (k *checker) captcha(c CaptchaConfig) {
 	between(k, "captcha.ttl", c.TTL, 10*time.Second, 10*time.Minute)
 	between(k, "captcha.sound_ttl", c.SoundTTL, 10*time.Second, 10*time.Minute)
 	between(k, "captcha.pass_ttl", c.PassTTL, 30*time.Second, day)
-	between(k, "captcha.digits", c.Digits, 4, 10)
-	between(k, "captcha.width", c.Width, 120, 1000)
-	between(k, "captcha.height", c.Height, 40, 500)
-	between(k, "captcha.max_live", c.MaxLive, 1, 100)
+	between(k, "captcha.digits", c.Digits, 6, 10)
+	between(k, "captcha.width", c.Width, 200, 800)
+	between(k, "captcha.height", c.Height, 60, min(400, max(c.Width/2, 60)))
+	between(k, "captcha.max_live", c.MaxLive, 1, 16)
 }
 
 func (k *checker) limits(l LimitsConfig) {
@@ -138,8 +138,11 @@ func (k *checker) limits(l LimitsConfig) {
 }
 
 func (k *checker) bucket(path string, rate float64, per time.Duration, burst, size int, mode string) {
-	if rate < 0 || rate > 1e9 || math.IsNaN(rate) {
-		k.add(path+".rate", "(%g) is out of range, right is 0 to 1000000000", rate)
+	switch second := rate / per.Seconds(); {
+	case math.IsNaN(rate) || rate < 0 || rate > 0 && per > 0 && second > 1e9:
+		k.add(path+".rate", "(%g) is out of range, right is 0 to 1000000000 a second", rate)
+	case rate > 0 && per > 0 && second < 1/(366*day).Seconds():
+		k.add(path+".rate", "(%g) gives less than one token a year, right is more", rate)
 	}
 	between(k, path+".per", per, time.Millisecond, day)
 	least := 0
@@ -147,6 +150,6 @@ func (k *checker) bucket(path string, rate float64, per time.Duration, burst, si
 		least = 1 // a bucket that holds no token lets nothing through
 	}
 	between(k, path+".burst", burst, least, 1_000_000_000)
-	between(k, path+".size", size, 1, 100_000_000)
+	between(k, path+".size", size, 1, 1<<24)
 	k.oneOf(path+".mode", mode, "enforce", "shadow", "off")
 }

@@ -23,6 +23,9 @@ func (k *checker) routes(list []RouteConfig, l ListenConfig) {
 		k.methods(path+".methods", r)
 		k.oneOf(path+".kind", r.Kind, "buy", "proxy")
 		k.oneOf(path+".auth", r.Auth, "required", "optional")
+		if r.Kind == "buy" && r.Auth == "optional" {
+			k.add(path+".auth", "(optional) cannot be with kind buy, where limits and ledger count by user; right is required")
+		}
 		if r.Kind == "proxy" && r.Captcha {
 			k.add(path+".captcha", "is only for routes of kind buy, right is false")
 		}
