@@ -35,7 +35,7 @@ func (i *Issuer) Issue(ctx context.Context, b Binding, kind string) (Challenge, 
 		return Challenge{}, err
 	}
 	tag := i.userTag(b.User)
-	code, vals, err := i.run(ctx, "issuing challenge", issueLua,
+	code, vals, err := i.run(ctx, "issuing challenge", issueScript,
 		[]string{recordKey(tag, id), liveKey(tag), issuedKey(tag)},
 		id, c.TTL.Milliseconds(), (c.TTL + c.SoundTTL).Milliseconds(), c.MaxLive, issuesPerLive*c.MaxLive,
 		"answer", ascii(digits), "proof", i.proof(id, ascii(digits)), "picture", picture,

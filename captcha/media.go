@@ -58,7 +58,7 @@ func (i *Issuer) Sound(ctx context.Context, id, user string) ([]byte, error) {
 	if _, err := captcha.NewAudio(id, digits, soundLang).WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("drawing sound: %w", err)
 	}
-	code, vals, err := i.run(ctx, "keeping sound", soundLua,
+	code, vals, err := i.run(ctx, "keeping sound", soundScript,
 		[]string{recordKey(tag, id), liveKey(tag)}, b.Bytes(), i.cfg.SoundTTL.Milliseconds())
 	if err != nil {
 		return nil, err

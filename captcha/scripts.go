@@ -20,6 +20,14 @@ var solveLua string
 //go:embed lua/forget.lua
 var forgetLua string
 
+// Scripts know their hash and nothing else.
+var (
+	issueScript  = redis.NewScript(issueLua)
+	soundScript  = redis.NewScript(soundLua)
+	solveScript  = redis.NewScript(solveLua)
+	forgetScript = redis.NewScript(forgetLua)
+)
+
 // code is the first value of every script's answer.
 type code int64
 
@@ -32,9 +40,8 @@ const (
 
 // run runs a script and returns its code and the values after it. An error is
 // an ErrUnavailable that says what was being done.
-func (i *Issuer) run(ctx context.Context, act, lua string, keys []string, args ...any) (code, []any, error) {
-	// The hash of the script is made anew each time (1 µs) so that nothing is kept.
-	reply, err := redis.NewScript(lua).Run(ctx, i.cfg.Redis, keys, args...).Slice()
+func (i *Issuer) run(ctx context.Context, act string, script *redis.Script, keys []string, args ...any) (code, []any, error) {
+	reply, err := script.Run(ctx, i.cfg.Redis, keys, args...).Slice()
 	if err != nil {
 		return 0, nil, unavailable(act, err)
 	}

@@ -15,6 +15,9 @@ import (
 // ErrExpired. Errors: ErrWrong, ErrExpired, ErrUnknown, and ErrUnavailable, after
 // which the same call may be repeated.
 //
+// Beside ErrWrong and ErrForeign, p says only user, sale and item of the burned
+// challenge, so that a fresh one can be issued; it has no order id and no token.
+//
 // The device of the binding is not compared here; SolveFor does.
 func (i *Issuer) Solve(ctx context.Context, id, user, answer string) (token string, p Pass, err error) {
 	return i.solve(ctx, id, Binding{User: user}, answer, false)
@@ -38,24 +41,23 @@ func (i *Issuer) solve(ctx context.Context, id string, by Binding, answer string
 	if device {
 		compare = "1"
 	}
-	code, vals, err := i.run(ctx, "solving challenge", solveLua,
+	code, vals, err := i.run(ctx, "solving challenge", solveScript,
 		[]string{recordKey(tag, id), verdictKey(tag, id), liveKey(tag), passesKey(tag)},
 		id, i.proof(id, answer), i.text("ask", id, answer, by.Sale, by.Item, dev, compare),
 		by.Sale, by.Item, dev, compare, i.cfg.PassTTL.Milliseconds(), verdictTTL.Milliseconds())
 	if err != nil {
 		return "", Pass{}, err
 	}
+	p := Pass{Sale: str(vals, 1), Item: str(vals, 2), User: by.User}
 	switch code {
 	case codeDone:
-		p := Pass{
-			OrderID: str(vals, 0), Sale: str(vals, 1), Item: str(vals, 2), User: by.User,
-			KeyID: i.cfg.KeyID, Policy: i.cfg.Policy, Expires: time.UnixMilli(num(vals, 3)),
-		}
+		p.OrderID, p.Expires = str(vals, 0), time.UnixMilli(num(vals, 3))
+		p.KeyID, p.Policy = i.cfg.KeyID, i.cfg.Policy
 		return i.sign(p), p, nil
 	case codeWrong:
-		return "", Pass{}, ErrWrong
+		return "", p, ErrWrong
 	case codeForeign:
-		return "", Pass{}, ErrForeign
+		return "", p, ErrForeign
 	default:
 		return "", Pass{}, ErrExpired
 	}
@@ -66,6 +68,6 @@ func (i *Issuer) solve(ctx context.Context, id string, by Binding, answer string
 // Asking twice is harmless. The token itself stays genuine until it expires: that
 // its order id is spent, the ledger knows. Errors: ErrUnavailable.
 func (i *Issuer) Forget(ctx context.Context, p Pass) error {
-	_, _, err := i.run(ctx, "forgetting pass", forgetLua, []string{passesKey(i.userTag(p.User))}, p.Sale, p.OrderID)
+	_, _, err := i.run(ctx, "forgetting pass", forgetScript, []string{passesKey(i.userTag(p.User))}, p.Sale, p.OrderID)
 	return err
 }
