@@ -34,8 +34,11 @@ type Config struct {
 	Upstream       UpstreamConfig
 	Judge          JudgeConfig
 	PassTTL        time.Duration // how long a pass cookie lives in the browser
-	Items          map[string]string
-	Keys           Keys
+	// SignIn is the shop's page where visitors sign in; {page} in it becomes the
+	// escaped path to come back to. "" names none.
+	SignIn string
+	Items  map[string]string
+	Keys   Keys
 	// RefusalsPerSecond bounds the log lines about refused requests; a line
 	// for each would be a second flood.
 	RefusalsPerSecond int

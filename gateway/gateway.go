@@ -97,7 +97,9 @@ func (g *Gateway) Run(ctx context.Context, ln net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("draining the public listener: %w", err)
 	}
-	return <-served
+	ln.Close() // if the stop came before the server had begun, it must not begin now
+	<-served
+	return nil
 }
 
 // Draining says that the gateway takes no new work.

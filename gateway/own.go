@@ -157,7 +157,7 @@ func (g *Gateway) buyPage(x *exchange, v inventory.View) pages.Buy {
 		Prefix: g.cfg.Prefix, Sale: v.Sale.ID, Item: v.Sale.Item, ItemName: g.cfg.Items[v.Sale.Item], BuyPath: path,
 		State: string(v.StateAt(now)), StartsAt: v.Sale.StartAt, EndsAt: v.Sale.EndAt, Now: now,
 		SoldOut: v.SoldOut, MaxQuantity: v.Sale.MaxQuantity,
-		SignedIn: x.caller.User != "", SignInURL: "/",
+		SignedIn: x.caller.User != "", SignInURL: g.signInURL(v.Sale.ID),
 		NeedsCaptcha: r != nil && r.cfg.Captcha,
 	}
 	if p, err := g.deps.Captcha.Verify(g.passToken(x, "")); signed(err) && g.ours(x, p) {
@@ -265,3 +265,8 @@ func see(x *exchange, page string) {
 
 // captchaTimeout is the deadline of one call to the captcha's Redis.
 const captchaTimeout = time.Second
+
+// signInURL is where a visitor signs in and is sent back from.
+func (g *Gateway) signInURL(sale string) string {
+	return strings.ReplaceAll(g.cfg.SignIn, "{page}", url.QueryEscape(g.salePage(sale)))
+}

@@ -109,7 +109,7 @@ func (g *Gateway) html(x *exchange, render func(*bytes.Buffer) error) {
 	}
 	h.SetContentType("text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; object-src 'none'")
+	h.Set("Content-Security-Policy", pages.CSP)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	x.c.Response().SetBodyRaw(body.Bytes())
