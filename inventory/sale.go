@@ -133,6 +133,8 @@ type View struct {
 	SoldOut bool
 	// HoldsOut: nothing was free, but holds were outstanding.
 	HoldsOut bool
+	// Reason says why weir itself paused the sale, "" otherwise.
+	Reason string
 }
 
 // StateAt lays the operator's wish over the plan's state.

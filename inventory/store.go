@@ -3,7 +3,9 @@ package inventory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,59 +25,76 @@ type Config struct {
 	Refresh time.Duration
 }
 
-var errTodo = errors.New("being written")
+// Store is the stock of all sales as one replica sees it. All its methods may
+// be called at once; those that take a context ask Redis, the others do not.
+type Store struct {
+	redis   redis.UniversalClient
+	memory  bool
+	log     *slog.Logger
+	every   time.Duration
+	scripts *scripts
 
-type Store struct{}
-
-func New(Config) (*Store, error) { return nil, errTodo }
-
-func (s *Store) Run(ctx context.Context) error     { return errTodo }
-func (s *Store) Refresh(ctx context.Context) error { return errTodo }
-
-func (s *Store) View(sale string) (View, bool)       { return View{}, false }
-func (s *Store) ViewOfItem(item string) (View, bool) { return View{}, false }
-func (s *Store) Views() []View                       { return nil }
-
-func (s *Store) Preheat(ctx context.Context, sale Sale) (View, error) { return View{}, errTodo }
-func (s *Store) SetDesired(ctx context.Context, sale string, d Desired) (View, error) {
-	return View{}, errTodo
+	views      atomic.Pointer[snapshot]
+	refreshing chan struct{} // holds one token while a refresh runs
+	started    atomic.Int64  // number of refreshes begun
+	finished   int64         // number of the last one that succeeded; owned by the token
+	alarmed    atomic.Int64  // when an alarm was last logged, Unix ns
 }
 
-func (s *Store) Reserve(ctx context.Context, o Order) (Result, error) { return Result{}, errTodo }
-func (s *Store) Accept(ctx context.Context, sale, id string, attempt int, shopOrder string) (Reservation, error) {
-	return Reservation{}, errTodo
-}
-func (s *Store) Confirm(ctx context.Context, sale, id string, attempt int, shopOrder string) (Reservation, error) {
-	return Reservation{}, errTodo
-}
-func (s *Store) Release(ctx context.Context, sale, id string, attempt int) (Reservation, error) {
-	return Reservation{}, errTodo
-}
-func (s *Store) Expire(ctx context.Context, sale, id string) (Reservation, error) {
-	return Reservation{}, errTodo
-}
-func (s *Store) MarkStuck(ctx context.Context, sale, id string) error { return errTodo }
-func (s *Store) Find(ctx context.Context, id string) (Reservation, error) {
-	return Reservation{}, errTodo
-}
-
-// Swept is what one sweep found.
-type Swept struct {
-	Freed int64         // units given back by due holds
-	Ask   []Reservation // attempts that ran out unsettled: ask the shop
+// New makes a Store without asking Redis; Refresh or Run fill its views.
+func New(c Config) (*Store, error) {
+	if c.Redis == nil || c.Log == nil {
+		return nil, errors.New("inventory: Config needs Redis and Log")
+	}
+	sc, err := loadScripts()
+	if err != nil {
+		return nil, err
+	}
+	if c.Refresh <= 0 {
+		c.Refresh = 250 * time.Millisecond
+	}
+	s := &Store{
+		redis: c.Redis, memory: c.Memory, log: c.Log.With("replica", c.Replica), every: c.Refresh, scripts: sc,
+		refreshing: make(chan struct{}, 1),
+	}
+	s.views.Store(&snapshot{bySale: map[string]*entry{}, byItem: map[string][]*entry{}})
+	return s, nil
 }
 
-func (s *Store) Sweep(ctx context.Context, sale string) (Swept, error) { return Swept{}, errTodo }
-func (s *Store) Level(ctx context.Context, sale string) (Level, error) { return Level{}, errTodo }
-
-// Audit is the proof of the books.
-type Audit struct {
-	OK          bool
-	Level       Level
-	Differences []string
+// Run refreshes the views until ctx ends, and returns nil then. While Redis is
+// away it keeps the last views.
+func (s *Store) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.every)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := s.Refresh(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if (err != nil) != failing { // once when it begins, once when it is over
+			failing = err != nil
+			s.log.Warn("stock views", "stale", failing, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
-func (s *Store) Audit(ctx context.Context, sale string) (Audit, error) { return Audit{}, errTodo }
-func (s *Store) Ledger(ctx context.Context, sale string, fn func(Reservation) error) error {
-	return errTodo
+// alarm logs what must never happen, at most once a second.
+func (s *Store) alarm(e *entry, text string) {
+	now := time.Now().UnixNano()
+	last := s.alarmed.Load()
+	if now-last < int64(time.Second) || !s.alarmed.CompareAndSwap(last, now) {
+		return
+	}
+	s.log.Error(text, "sale", e.view.Sale.ID, "generation", e.view.Generation)
+}
+
+// errNoBucket: the record names a generation whose keys are not there.
+func errNoBucket(sale string) error {
+	return fmt.Errorf("%s: its stock is not where its record says: %w", sale, ErrUnknownSale)
 }

@@ -1,0 +1,69 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+)
+
+// maxSwaps bounds how often a record that others change is read again.
+const maxSwaps = 8
+
+// SetDesired records what the operator wants of the sale and brings it to the
+// bucket; Refresh brings it there until it has arrived. Cancelled is final:
+// ErrNotAllowed afterwards. Asking twice is nothing new. ErrUnavailable may
+// mean "recorded, not there yet".
+func (s *Store) SetDesired(ctx context.Context, sale string, d Desired) (View, error) {
+	if d != DesiredOn && d != DesiredPaused && d != DesiredCancelled {
+		return View{}, fmt.Errorf("sale %s: desired state %q: %w", sale, d, ErrNotAllowed)
+	}
+	if err := s.setDesired(ctx, sale, d, ""); err != nil {
+		return View{}, err
+	}
+	return s.freshView(ctx, sale)
+}
+
+func (s *Store) freshView(ctx context.Context, sale string) (View, error) {
+	if err := s.Refresh(ctx); err != nil {
+		return View{}, err
+	}
+	v, ok := s.View(sale)
+	if !ok {
+		return View{}, fmt.Errorf("sale %s: %w", sale, ErrUnknownSale)
+	}
+	return v, nil
+}
+
+func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason string) error {
+	for range maxSwaps {
+		r, text, err := s.readRecord(ctx, sale)
+		switch {
+		case err != nil:
+			return err
+		case text == "":
+			return fmt.Errorf("sale %s: %w", sale, ErrUnknownSale)
+		case r.Desired == d:
+			return s.push(ctx, r.bucket(), d, r.DesiredVersion)
+		case r.Desired == DesiredCancelled:
+			return fmt.Errorf("sale %s is cancelled: %w", sale, ErrNotAllowed)
+		}
+		r.Desired, r.Reason = d, reason
+		r.DesiredVersion++
+		code, err := s.runInt(ctx, &s.scripts.swap, []string{salesKey()}, sale, text, r.text())
+		if err != nil {
+			return err
+		}
+		if code == 0 {
+			return s.push(ctx, r.bucket(), d, r.DesiredVersion)
+		}
+	}
+	return fmt.Errorf("sale %s: its record keeps changing: %w", sale, ErrUnavailable)
+}
+
+// push brings a desired state to a bucket; an older version loses there.
+func (s *Store) push(ctx context.Context, b bucket, d Desired, version int64) error {
+	code, err := s.runInt(ctx, &s.scripts.desire, []string{b.headKey()}, b.generation, string(d), version)
+	if err == nil && code != 0 {
+		err = errNoBucket(b.sale)
+	}
+	return err
+}

@@ -1,0 +1,17 @@
+-- stuck: marks a reservation whose outcome the shop cannot tell. It keeps its unit.
+-- KEYS, ARGV[1..2]: see common.lua
+-- ARGV[3] order id
+-- returns {code, run, seq, record}: 0 marked, 1 unknown id, 2 not reserved
+-- caller: Store.MarkStuck
+
+local id = ARGV[3]
+local b, stale = open()
+if not b then return stale end
+local r = parse(redis.call('HGET', LEDGER, id))
+if not r then return {1, b.run, b.seq, ''} end
+if r.state ~= 'r' then return {2, b.run, b.seq, pack(r)} end
+if r.stuck ~= '1' then
+  r.stuck = '1'
+  save(b, id, r)
+end
+return {0, b.run, b.seq, pack(r)}

@@ -1,0 +1,89 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// record is what the meta slot holds of a sale. Scripts compare and replace its
+// text as a whole, so it has one writer at a time without a lock.
+type record struct {
+	Plan       Sale  `json:"plan"`  // as it was given
+	Start      int64 `json:"start"` // effective start, ms
+	Generation int64 `json:"generation"`
+	// Previous generation, whose keys the preheat deletes after its switch.
+	Previous       int64   `json:"previous"`
+	Desired        Desired `json:"desired"`
+	DesiredVersion int64   `json:"desired_version"`
+	Reason         string  `json:"reason,omitempty"` // why weir itself paused it
+}
+
+func parseMeta(sale, text string) (record, error) {
+	var r record
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return r, fmt.Errorf("record of sale %s: %w", sale, err)
+	}
+	return r, nil
+}
+
+func (r record) text() string {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // a struct of plain fields
+	}
+	return string(b)
+}
+
+func (r record) bucket() bucket { return bucket{sale: r.Plan.ID, generation: r.Generation} }
+
+// sale is the plan with its effective start.
+func (r record) sale() Sale {
+	s := r.Plan
+	s.StartAt, s.EndAt = msTime(r.Start), s.EndAt.UTC()
+	return s
+}
+
+// samePlan compares in whole milliseconds, as plans are stored.
+func samePlan(a, b Sale) bool {
+	same := a.EndAt.UnixMilli() == b.EndAt.UnixMilli() && a.StartAt.IsZero() == b.StartAt.IsZero() &&
+		(a.StartAt.IsZero() || a.StartAt.UnixMilli() == b.StartAt.UnixMilli())
+	a.StartAt, a.EndAt = b.StartAt, b.EndAt
+	return same && a == b
+}
+
+// readRecord reads one sale's record; the text is "" when there is none.
+func (s *Store) readRecord(ctx context.Context, sale string) (record, string, error) {
+	text, err := s.redis.HGet(ctx, salesKey(), sale).Result()
+	if errors.Is(err, redis.Nil) {
+		return record{}, "", nil
+	}
+	if err != nil {
+		return record{}, "", fmt.Errorf("reading sale %s: %w", sale, mapRead(err))
+	}
+	r, err := parseMeta(sale, text)
+	return r, text, err
+}
+
+// mapRead: a failed read changed nothing.
+func mapRead(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+
+// saleOfTag finds the sale of an order id's prefix.
+func (s *Store) saleOfTag(ctx context.Context, tag string) (string, error) {
+	for _, e := range s.views.Load().list {
+		if e.tag == tag {
+			return e.view.Sale.ID, nil
+		}
+	}
+	sale, err := s.redis.HGet(ctx, tagsKey(), tag).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", ErrUnknownReservation
+	}
+	if err != nil {
+		return "", fmt.Errorf("finding the sale of a reservation: %w", mapRead(err))
+	}
+	return sale, nil
+}

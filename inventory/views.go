@@ -1,0 +1,95 @@
+package inventory
+
+import "time"
+
+// entry is one sale in a snapshot. It is never changed after it was published,
+// except through watch.
+type entry struct {
+	view View
+	tag  string   // prefix of its order ids
+	keys []string // of its bucket
+	head string
+	// desiredVersion is the record's; the bucket's may lag behind.
+	desiredVersion int64
+	watch          *watch
+}
+
+// snapshot is all that a replica knows, replaced as a whole.
+type snapshot struct {
+	bySale map[string]*entry
+	byItem map[string][]*entry
+	list   []*entry
+	// redisAt is the Redis time of the reading that arrived at localAt.
+	redisAt, localAt time.Time
+}
+
+// now is the Redis time, carried on by the local monotonic clock.
+func (s *snapshot) now() time.Time { return s.redisAt.Add(time.Since(s.localAt)) }
+
+func (e *entry) look() View {
+	v := e.view
+	v.SoldOut = e.watch.soldOut(time.Now())
+	return v
+}
+
+// View is what is known of a preheated sale. No I/O, no lock, no allocation.
+func (s *Store) View(sale string) (View, bool) {
+	e, ok := s.views.Load().bySale[sale]
+	if !ok {
+		return View{}, false
+	}
+	return e.look(), true
+}
+
+// ViewOfItem is the sale of an item that matters now: the open one, else the
+// next, else the last. No I/O, no lock, no allocation.
+func (s *Store) ViewOfItem(item string) (View, bool) {
+	snap := s.views.Load()
+	list := snap.byItem[item]
+	if len(list) == 0 {
+		return View{}, false
+	}
+	best, now := list[0], snap.now()
+	for _, e := range list[1:] {
+		if better(e.view, best.view, now) {
+			best = e
+		}
+	}
+	return best.look(), true
+}
+
+// better: open before pending before ended before cancelled; among pending the
+// earliest, among the others the latest.
+func better(a, b View, now time.Time) bool {
+	ra, rb := rank(a, now), rank(b, now)
+	switch {
+	case ra != rb:
+		return ra < rb
+	case ra == 1:
+		return a.Sale.StartAt.Before(b.Sale.StartAt)
+	}
+	return a.Sale.StartAt.After(b.Sale.StartAt)
+}
+
+func rank(v View, now time.Time) int {
+	if v.Desired == DesiredCancelled {
+		return 3
+	}
+	switch v.Sale.stateAt(now) {
+	case SaleRunning:
+		return 0
+	case SalePending:
+		return 1
+	}
+	return 2
+}
+
+// Views lists all preheated sales by id. No I/O, no lock.
+func (s *Store) Views() []View {
+	snap := s.views.Load()
+	views := make([]View, len(snap.list))
+	for i, e := range snap.list {
+		views[i] = e.look()
+	}
+	return views
+}
