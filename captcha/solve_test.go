@@ -163,9 +163,9 @@ func TestAnotherDeviceSaleOrItemIsForeignAndBurns(t *testing.T) {
 
 func TestCaptcha_T22_AnOldChallengeIsGone(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
-		i := b.issuer(func(c *captcha.Config) { c.TTL = 150 * time.Millisecond })
+		i := b.issuer(func(c *captcha.Config) { c.TTL = time.Second })
 		id, answer := b.open(i, ann)
-		b.pass(200 * time.Millisecond)
+		b.pass(1100 * time.Millisecond)
 		_, _, err := i.Solve(ctx, id, "ann", answer)
 		wantErr(t, "old", err, captcha.ErrExpired)
 	})
@@ -227,6 +227,53 @@ func TestALostReplyIsToldAgain(t *testing.T) {
 		wantErr(t, "another answer after a lost wrong one", err, captcha.ErrExpired)
 		_, _, err = i.Solve(ctx, id, "ann", other(answer))
 		wantErr(t, "the lost one again", err, captcha.ErrWrong)
+	})
+}
+
+func TestEveryOtherStepMayFailAfterItTookEffect(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		net := new(lossy)
+		b.rdb.AddHook(net)
+		i := b.issuer(func(c *captcha.Config) { c.MaxLive = 2 })
+		id, answer := b.open(i, ann)
+		net.lose.Store(1)
+		_, err := i.Issue(ctx, ann, "image")
+		wantErr(t, "issue", err, captcha.ErrUnavailable)
+		net.lose.Store(1)
+		_, err = i.Sound(ctx, id, "ann")
+		wantErr(t, "sound", err, captcha.ErrUnavailable)
+		first, err := i.Sound(ctx, id, "ann")
+		must(t, err)
+		second, err := i.Sound(ctx, id, "ann")
+		must(t, err)
+		want(t, "the sound that was kept", string(second) == string(first), true)
+		_, p, err := i.Solve(ctx, id, "ann", answer)
+		must(t, err)
+		net.lose.Store(1)
+		wantErr(t, "forget", i.Forget(ctx, p), captcha.ErrUnavailable)
+		must(t, i.Forget(ctx, p))
+		_, next := b.solve(i, ann)
+		if next.OrderID == p.OrderID {
+			t.Error("a forgotten order id came back")
+		}
+	})
+}
+
+// A client that retries by itself sends a script again whose reply was lost.
+func TestAScriptThatRunsTwiceDoesItsWorkOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		b.rdb.AddHook(twice{})
+		i := b.issuer(func(c *captcha.Config) { c.MaxLive = 1 })
+		for n := range 20 { // the bound of what may be issued
+			id, answer := b.open(i, ann)
+			if n == 0 {
+				_, err := i.Sound(ctx, id, "ann")
+				must(t, err)
+			}
+			_, p, err := i.Solve(ctx, id, "ann", answer)
+			must(t, err)
+			must(t, i.Forget(ctx, p))
+		}
 	})
 }
 
