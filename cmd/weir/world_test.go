@@ -82,7 +82,7 @@ func boot(t *testing.T, c Config) *world {
 	if faults := c.Validate(); len(faults) > 0 {
 		t.Fatalf("the test's configuration: %v", faults)
 	}
-	secrets, err := c.Secrets(func(string) string { return "" })
+	secrets, err := c.Secrets(testEnv(c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func (p *person) buy(pass string) reply {
 func (w *world) op(method, path string, body any) reply {
 	w.t.Helper()
 	p := &person{w: &world{t: w.t, url: w.admin}, http: testClient, addr: "127.0.0.1"}
-	return p.must(method, path, body, withHeader("Authorization", "Bearer "+w.p.madeToken))
+	return p.must(method, path, body, withHeader("Authorization", "Bearer "+w.token()))
 }
 
 // invariant checks total = free + reserved + confirmed + on loan, the ledger
@@ -339,7 +339,6 @@ func (p *person) form(path string, values url.Values, edits ...func(*http.Reques
 	}}, edits...)...)
 }
 
-
 // browser keeps cookies and does not follow redirects by itself.
 func browser(t *testing.T) *http.Client {
 	t.Helper()
@@ -357,4 +356,25 @@ func answerOf(t *testing.T, w *world, id string) string {
 		t.Fatal(err)
 	}
 	return answer
+}
+
+// testEnv holds the secrets that a shop other than the sample needs.
+func testEnv(c Config) func(string) string {
+	if c.Upstream.Sample() {
+		return func(string) string { return "" }
+	}
+	env := map[string]string{
+		"WEIR_SECRET":      strings.Repeat("s", 32),
+		"WEIR_JWT_SECRET":  strings.Repeat("j", 32),
+		"WEIR_ADMIN_TOKEN": strings.Repeat("t", 32),
+	}
+	return func(name string) string { return env[name] }
+}
+
+// token is an operator's.
+func (w *world) token() string {
+	if w.p.madeToken != "" {
+		return w.p.madeToken
+	}
+	return string(w.p.secrets.AdminTokens[0].Token.Reveal())
 }
