@@ -22,6 +22,11 @@ const maxValue = 256
 // network shorter than /96 (masking would turn it into a piece of IPv6) and
 // the networks that hold everybody.
 func Canonical(scope Scope, value string) (string, error) {
+	switch scope {
+	case User, Addr, CIDR, Device:
+	default:
+		return "", invalid("scope", shorten(string(scope)), "is none of user, addr, cidr, device")
+	}
 	v := strings.TrimSpace(value)
 	if len(v) > maxValue {
 		return "", invalid("value", shorten(v), fmt.Sprintf("is longer than %d bytes", maxValue))
@@ -42,10 +47,8 @@ func Canonical(scope Scope, value string) (string, error) {
 			return "", err
 		}
 		return p.String(), nil
-	case User, Device:
-		return canonicalName(v)
 	}
-	return "", invalid("scope", string(scope), "is none of user, addr, cidr, device")
+	return canonicalName(v)
 }
 
 func parseAddr(v string) (netip.Addr, error) {
