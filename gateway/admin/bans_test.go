@@ -167,7 +167,7 @@ func TestAChangeIsRecordedBeforeAndAfter(t *testing.T) {
 
 func TestWithoutARecordNothingIsChanged(t *testing.T) {
 	h := open(t)
-	h.noAudit.Store(true)
+	h.noAudit.breakAfter(0)
 	body := `{"scope":"user","value":"alice","permanent":true}`
 	if a := h.want(503, "audit_unavailable", Operator, "POST", bansPath, body); a.header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
@@ -179,8 +179,17 @@ func TestWithoutARecordNothingIsChanged(t *testing.T) {
 		t.Error("an unrecorded change was made")
 	}
 	h.want(200, "", Operator, "GET", bansPath, "")
-	h.noAudit.Store(false)
+	h.noAudit.broken.Store(false)
 	h.want(201, "", Operator, "POST", bansPath, body)
+}
+
+func TestALostSecondEntryDoesNotHideThatTheChangeWasMade(t *testing.T) {
+	h := open(t)
+	h.noAudit.breakAfter(1)
+	a := h.want(201, "", Operator, "POST", bansPath, `{"scope":"user","value":"alice","permanent":true}`)
+	if len(h.bans.Entries()) != 1 || h.outcomes(a) != "intended" {
+		t.Errorf("%d bans, audit %q", len(h.bans.Entries()), h.outcomes(a))
+	}
 }
 
 func TestTheAuditLogIsNewestFirstAndLimited(t *testing.T) {

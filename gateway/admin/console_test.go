@@ -212,6 +212,52 @@ func TestRunStopsGracefully(t *testing.T) {
 	}
 }
 
+func TestARequestInFlightIsAnsweredBeforeTheStop(t *testing.T) {
+	h := open(t)
+	asked, answered := make(chan struct{}), make(chan struct{})
+	c, err := New(h.config(), Deps{Stock: h.stock, Bans: h.bans, Redis: h.redis, Ready: func() []string {
+		close(asked)
+		<-answered
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h2 := &house{t: t, stopped: make(chan error, 1)}
+	h2.serve(c)
+	done := make(chan int, 1)
+	go func() { done <- h2.ask("", "GET", "/readyz", "").status }()
+	<-asked
+	h2.stop()
+	eventually(t, "the listener closes", func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(h2.url, "http://"))
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	close(answered)
+	if status := <-done; status != 200 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// eventually waits for a condition, never for a time.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(5 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("never: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
 func TestRunStopsWhenItsContextIsOverAlready(t *testing.T) {
 	h := open(t)
 	c, err := New(h.config(), Deps{Stock: h.stock, Bans: h.bans, Redis: h.redis})

@@ -31,7 +31,7 @@ type house struct {
 	bans    *blacklist.List
 	stock   *inventory.Store
 	redis   *redis.Client
-	noAudit atomic.Bool // the audit log cannot be written
+	noAudit audited // whether the audit log can be written
 	reasons atomic.Pointer[[]string]
 	stop    context.CancelFunc
 	stopped chan error
@@ -118,14 +118,22 @@ func dial(t *testing.T, addr string) *redis.Client {
 	return c
 }
 
+// audited breaks the audit log: after so many entries no more are written.
+type audited struct {
+	broken atomic.Bool
+	left   atomic.Int64
+}
+
+func (a *audited) breakAfter(entries int64) { a.left.Store(entries); a.broken.Store(true) }
+
 // auditFault breaks XADD on one client.
-type auditFault struct{ on *atomic.Bool }
+type auditFault struct{ on *audited }
 
 func (f auditFault) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (f auditFault) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if f.on.Load() && cmd.Name() == "xadd" {
+		if f.on.broken.Load() && cmd.Name() == "xadd" && f.on.left.Add(-1) < 0 {
 			err := errors.New("audit log away")
 			cmd.SetErr(err)
 			return err
