@@ -186,7 +186,7 @@ func (g *Gateway) unsolved(x *exchange, err error, sale inventory.Sale) Outcome 
 		return refuse(NotFound)
 	case errors.Is(err, captcha.ErrExpired):
 		return refuse(CaptchaExpired)
-	case !errors.Is(err, captcha.ErrWrong):
+	case !errors.Is(err, captcha.ErrWrong) && !errors.Is(err, captcha.ErrForeign):
 		return Outcome{Kind: CaptchaUnavailable, Fault: err}
 	}
 	out := refuse(CaptchaWrong)

@@ -62,7 +62,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	g.shop = newShop(cfg.Upstream, cfg.Keys.Shop, deps.Now)
 	g.seen = newMetrics(deps.Metrics, g)
 	g.judge = newJudge(cfg.Judge, deps)
-	g.log = newAccessLog(deps.Log, cfg.RefusalsPerSecond, deps.Now)
+	g.log = newAccessLog(deps.Log, cfg.RefusalsPerSecond)
 	g.own = g.ownRoutes()
 	g.stages = g.order()
 	return g, nil

@@ -42,11 +42,18 @@ func (r *requestIDs) next() string {
 type accessLog struct {
 	log      *slog.Logger
 	refusals *rate.Limiter
+	faults   *rate.Limiter // of requests that failed by a fault: a dead shop must not fill the disk
 	dropped  atomic.Uint64
 }
 
-func newAccessLog(log *slog.Logger, perSecond int, _ func() time.Time) *accessLog {
-	return &accessLog{log: log, refusals: rate.NewLimiter(rate.Limit(perSecond), max(perSecond, 1))}
+const faultsPerSecond = 20
+
+func newAccessLog(log *slog.Logger, perSecond int) *accessLog {
+	return &accessLog{
+		log:      log,
+		refusals: rate.NewLimiter(rate.Limit(perSecond), max(perSecond, 1)),
+		faults:   rate.NewLimiter(faultsPerSecond, faultsPerSecond),
+	}
 }
 
 // record is hop 1: the counters, the log line and the judge's offence, after
@@ -58,7 +65,7 @@ func (g *Gateway) record(x *exchange, out Outcome) {
 		g.judge.tell(x.caller, out.Kind)
 	}
 	refused := out.Kind != Forwarded && out.Kind != FromLedger && out.Kind != Own
-	if refused && out.Fault == nil && !g.log.refusals.Allow() {
+	if out.Fault != nil && !g.log.faults.Allow() || refused && out.Fault == nil && !g.log.refusals.Allow() {
 		g.log.dropped.Add(1)
 		return
 	}

@@ -51,7 +51,7 @@ func newShop(cfg UpstreamConfig, key []byte, now func() time.Time) *shop {
 		Addr:                      hostPort(cfg.URL),
 		IsTLS:                     cfg.URL.Scheme == "https",
 		MaxConns:                  cfg.MaxConnections,
-		MaxConnWaitTimeout:        0,
+		MaxConnWaitTimeout:        cfg.ConnectTimeout,
 		MaxIdemponentCallAttempts: 1,
 		RetryIfErr:                func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
 		ReadTimeout:               cfg.Timeout,

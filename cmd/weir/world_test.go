@@ -122,7 +122,7 @@ func testLog(t *testing.T) *slog.Logger {
 			t.Log(strings.TrimSpace(string(b)))
 		}
 		return len(b), nil
-	}), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}), &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 type writerFunc func([]byte) (int, error)
