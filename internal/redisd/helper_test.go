@@ -189,8 +189,8 @@ func needRedis(t *testing.T) string {
 	return ""
 }
 
-// start runs a Server in this process and closes it with the test.
-func start(t *testing.T, o Options) *Server {
+// begin runs a Server in this process and closes it with the test.
+func begin(t *testing.T, o Options) *Server {
 	t.Helper()
 	s, err := Start(t.Context(), quiet(o))
 	if err != nil {

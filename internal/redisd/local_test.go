@@ -16,7 +16,7 @@ func localOptions(t *testing.T, dir string) Options {
 }
 
 func TestALocalRedisKeepsEveryWriteAndOpensNoPort(t *testing.T) {
-	s := start(t, localOptions(t, home(t)))
+	s := begin(t, localOptions(t, home(t)))
 	if s.Mode() != ModeLocal || s.Attached() {
 		t.Errorf("mode %s, attached %v", s.Mode(), s.Attached())
 	}
@@ -36,7 +36,7 @@ func TestALocalRedisKeepsEveryWriteAndOpensNoPort(t *testing.T) {
 }
 
 func TestThePrivateFilesArePrivate(t *testing.T) {
-	s := start(t, localOptions(t, home(t)))
+	s := begin(t, localOptions(t, home(t)))
 	for name, want := range map[string]os.FileMode{"": 0o700, stateFile: 0o600, logFile: 0o600, socketFile: 0o700} {
 		st, err := os.Stat(s.folder.file(name))
 		if err != nil {
@@ -50,7 +50,7 @@ func TestThePrivateFilesArePrivate(t *testing.T) {
 
 func TestTheDataOutlivesACleanRestart(t *testing.T) {
 	o := localOptions(t, home(t))
-	s := start(t, o)
+	s := begin(t, o)
 	do(t, s.at, "SET", "k", "kept")
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -61,13 +61,13 @@ func TestTheDataOutlivesACleanRestart(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Errorf("the second Close: %v", err)
 	}
-	if got := do(t, start(t, o).at, "GET", "k"); got != "kept" {
+	if got := do(t, begin(t, o).at, "GET", "k"); got != "kept" {
 		t.Errorf("GET k = %q", got)
 	}
 }
 
 func TestADeadRedisServerIsStartedAgainWithItsData(t *testing.T) {
-	s := start(t, localOptions(t, home(t)))
+	s := begin(t, localOptions(t, home(t)))
 	do(t, s.at, "SET", "k", "kept")
 	pid := pidOf(t, s.at)
 	kill9(t, pid)
@@ -81,7 +81,7 @@ func TestADeadRedisServerIsStartedAgainWithItsData(t *testing.T) {
 }
 
 func TestARedisServerThatCannotBeStartedAgainFails(t *testing.T) {
-	s := start(t, localOptions(t, home(t)))
+	s := begin(t, localOptions(t, home(t)))
 	manifest, err := filepath.Glob(s.folder.file("appendonlydir/*.manifest"))
 	if err != nil || len(manifest) != 1 {
 		t.Fatal(manifest, err)
@@ -94,7 +94,7 @@ func TestARedisServerThatCannotBeStartedAgainFails(t *testing.T) {
 }
 
 func TestTheServerHasItsOwnProcessGroupSoThatCtrlCSparesIt(t *testing.T) {
-	s := start(t, localOptions(t, home(t)))
+	s := begin(t, localOptions(t, home(t)))
 	group, err := syscall.Getpgid(pidOf(t, s.at))
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestAStaleSocketIsReplaced(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	_ = l.Close()
-	start(t, o)
+	begin(t, o)
 }
 
 func TestASocketPathThatIsTooLongGoesToTheRuntimeFolder(t *testing.T) {
@@ -124,12 +124,12 @@ func TestASocketPathThatIsTooLongGoesToTheRuntimeFolder(t *testing.T) {
 	dir := filepath.Join(dataFolder(t), strings.Repeat("long/", 30), "data")
 	t.Cleanup(func() { endServer(dir) })
 	o := localOptions(t, dir)
-	s := start(t, o)
+	s := begin(t, o)
 	do(t, s.at, "SET", "k", "kept")
 	if len(s.at.Address) > maxSocketPath {
 		t.Errorf("%s has %d bytes", s.at.Address, len(s.at.Address))
 	}
-	other := start(t, o)
+	other := begin(t, o)
 	if !other.Attached() || do(t, other.at, "GET", "k") != "kept" {
 		t.Error("a second start does not share the Redis")
 	}
@@ -137,7 +137,7 @@ func TestASocketPathThatIsTooLongGoesToTheRuntimeFolder(t *testing.T) {
 
 func TestACopiedFolderIsNotTakenForTheOriginal(t *testing.T) {
 	o := localOptions(t, home(t))
-	s := start(t, o)
+	s := begin(t, o)
 	o.Dir, o.Stock = dataFolder(t), []string{"another"}
 	f, err := openFolder(o.Dir)
 	if err != nil {
@@ -150,7 +150,7 @@ func TestACopiedFolderIsNotTakenForTheOriginal(t *testing.T) {
 	if err := os.WriteFile(f.file(stateFile), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	copied := start(t, o)
+	copied := begin(t, o)
 	if copied.Attached() || copied.at.Address == s.at.Address {
 		t.Error("the copy uses the Redis of the original")
 	}
@@ -187,7 +187,7 @@ func TestAMissingBinaryIsOneClearError(t *testing.T) {
 
 func TestCloseLeavesNothingOfTheServerBehindButItsData(t *testing.T) {
 	o := localOptions(t, home(t))
-	s := start(t, o)
+	s := begin(t, o)
 	pid := pidOf(t, s.at)
 	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func memoryOptions(dir string) Options {
 }
 
 func TestAMemoryRedisAnswersOnlyWithItsPassword(t *testing.T) {
-	s := start(t, memoryOptions(home(t)))
+	s := begin(t, memoryOptions(home(t)))
 	says(t, s.Describe(), "memory (nothing survives a restart)")
 	network, address, password := s.Network()
 	if network != "tcp" || !strings.HasPrefix(address, "127.0.0.1:") {
@@ -34,7 +34,7 @@ func TestAMemoryRedisAnswersOnlyWithItsPassword(t *testing.T) {
 }
 
 func TestInMemoryTTLsPassAndTIMEIsReal(t *testing.T) {
-	s := start(t, memoryOptions(home(t)))
+	s := begin(t, memoryOptions(home(t)))
 	do(t, s.at, "SET", "short", "v", "PX", "150")
 	do(t, s.at, "SET", "long", "v", "PX", "60000")
 	began := time.Now()
@@ -60,7 +60,7 @@ func TestASecondProcessSharesTheMemoryAndFailsWhenItsHolderDies(t *testing.T) {
 			do(t, first.endpoint(), "SET", "k", "shared")
 
 			o.Mode = ModeAuto // even if there is a redis-server
-			s := start(t, o)
+			s := begin(t, o)
 			if !s.Attached() || s.Mode() != ModeMemory || do(t, s.at, "GET", "k") != "shared" {
 				t.Fatalf("attached %v, mode %s", s.Attached(), s.Mode())
 			}
@@ -79,15 +79,15 @@ func TestAnAttachedProcessDoesNotTakeANewMemoryForTheOldOne(t *testing.T) {
 	o := memoryOptions(home(t))
 	holder := run(t, o)
 	holder.ready()
-	attached := start(t, o)
+	attached := begin(t, o)
 	holder.kill9()
-	start(t, o) // begins anew, perhaps before the attached one has noticed
+	begin(t, o) // begins anew, perhaps before the attached one has noticed
 	says(t, (<-attached.Failed()).Error(), "has ended")
 }
 
 func TestAutoIsMemoryWithoutARedisServer(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	s := start(t, Options{Dir: home(t)})
+	s := begin(t, Options{Dir: home(t)})
 	if s.Mode() != ModeMemory {
 		t.Errorf("mode %s", s.Mode())
 	}
@@ -95,7 +95,7 @@ func TestAutoIsMemoryWithoutARedisServer(t *testing.T) {
 
 func TestAutoIsLocalWithARedisServer(t *testing.T) {
 	needRedis(t)
-	s := start(t, Options{Mode: ModeAuto, Dir: home(t)})
+	s := begin(t, Options{Mode: ModeAuto, Dir: home(t)})
 	if s.Mode() != ModeLocal {
 		t.Errorf("mode %s", s.Mode())
 	}
@@ -103,7 +103,7 @@ func TestAutoIsLocalWithARedisServer(t *testing.T) {
 
 func TestAutoRefusesToForgetTheStockOfALocalRun(t *testing.T) {
 	o := localOptions(t, home(t))
-	s := start(t, o)
+	s := begin(t, o)
 	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +114,8 @@ func TestAutoRefusesToForgetTheStockOfALocalRun(t *testing.T) {
 func TestTwoModesOnOneFolderAreRefused(t *testing.T) {
 	local, memory := localOptions(t, home(t)), memoryOptions(dataFolder(t))
 	local.Stock, memory.Stock = nil, nil
-	start(t, local)
-	start(t, memory)
+	begin(t, local)
+	begin(t, memory)
 	local.Mode, memory.Mode = ModeMemory, ModeLocal
 	refused(t, local, "mode is memory", "in mode local")
 	memory.Binary = local.Binary
@@ -140,7 +140,7 @@ func TestAStateFileOfADeadMemoryIsNoObstacle(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(o.Dir, stateFile)); err != nil {
 		t.Fatal(err)
 	}
-	if s := start(t, o); s.Attached() {
+	if s := begin(t, o); s.Attached() {
 		t.Error("it attached to a dead Redis")
 	}
 }

@@ -77,8 +77,16 @@ type Server struct {
 // answers, or one error that says what is wrong and what to do. ctx bounds the start only;
 // the Server lives until Close.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	limited, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	s, err := start(limited, o)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("starting Redis: %w", context.Cause(ctx)) // not what it then stumbled over
+	}
+	return s, err
+}
+
+func start(ctx context.Context, o Options) (*Server, error) {
 	if o.Dir == "" {
 		o.Dir = "data"
 	}

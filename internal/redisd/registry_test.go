@@ -19,7 +19,7 @@ func TestASecondStockOfASaleIsRefusedAlsoAfterKill9(t *testing.T) {
 	refused(t, other, words...) // the redis-server lives on, and its stock
 	kill9(t, pidOf(t, e))
 	eventually(t, "it is dead", func() bool { h, _ := probe(t.Context(), e); return h == dead })
-	start(t, other)
+	begin(t, other)
 	refused(t, o, `sale "demo"`, "--redis redis://:")
 }
 
@@ -30,13 +30,13 @@ func TestAMemoryStockIsGuardedUntilItsProcessEnds(t *testing.T) {
 	other := memoryOptions(dataFolder(t))
 	refused(t, other, `sale "demo"`)
 	p.kill9()
-	start(t, other)
+	begin(t, other)
 }
 
 func TestCloseFreesTheSale(t *testing.T) {
 	isolate(t)
 	for _, o := range []Options{localOptions(t, dataFolder(t)), memoryOptions(dataFolder(t)), memoryOptions(dataFolder(t))} {
-		s := start(t, o)
+		s := begin(t, o)
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestTheSaleStaysGuardedWhileAnotherProcessUsesTheRedis(t *testing.T) {
 	holder := run(t, o)
 	holder.ready()
 	o.Stock = nil // it came without the sale, but it uses the same Redis
-	start(t, o)
+	begin(t, o)
 	holder.close()
 	refused(t, memoryOptions(dataFolder(t)), `sale "demo"`)
 }
@@ -63,10 +63,10 @@ func TestTheSaleStaysGuardedWhileAnotherProcessUsesTheRedis(t *testing.T) {
 func TestOtherSalesAndOtherFoldersGoTogether(t *testing.T) {
 	isolate(t)
 	a := memoryOptions(dataFolder(t))
-	start(t, a)
+	begin(t, a)
 	b := memoryOptions(dataFolder(t))
 	b.Stock = []string{"autumn"}
-	start(t, b)
+	begin(t, b)
 }
 
 func TestOfManyStartsAtOnceInDifferentFoldersOneGetsTheSale(t *testing.T) {

@@ -1,6 +1,8 @@
 package redisd
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -35,7 +37,7 @@ func TestAnAttachedProcessTakesOverFromAKilledHolder(t *testing.T) {
 	e := holder.ready().endpoint()
 	do(t, e, "SET", "k", "kept")
 	pid := pidOf(t, e)
-	s := start(t, o)
+	s := begin(t, o)
 	if !s.Attached() {
 		t.Fatal("it is not attached")
 	}
@@ -59,7 +61,7 @@ func TestTheHolderLeavesTheRedisToThoseWhoUseIt(t *testing.T) {
 	holder := run(t, o)
 	e := holder.ready().endpoint()
 	pid := pidOf(t, e)
-	s := start(t, o)
+	s := begin(t, o)
 	holder.close()
 	if pidOf(t, e) != pid {
 		t.Error("the redis-server was replaced")
@@ -77,7 +79,7 @@ func TestALastUserThatNeverWasTheHolderEndsTheRedisToo(t *testing.T) {
 	o := localOptions(t, home(t))
 	holder := run(t, o)
 	holder.ready()
-	s := start(t, o)
+	s := begin(t, o)
 	holder.kill9()
 	if err := s.Close(t.Context()); err != nil { // perhaps before it has noticed
 		t.Fatal(err)
@@ -101,7 +103,7 @@ func TestAfterKillOfAllProcessesTheDataIsThere(t *testing.T) {
 			if server == "is killed too" {
 				kill9(t, pid)
 			}
-			s := start(t, o)
+			s := begin(t, o)
 			if s.Attached() || do(t, s.at, "GET", "k") != "kept" {
 				t.Errorf("attached %v, GET k = %q", s.Attached(), do(t, s.at, "GET", "k"))
 			}
@@ -127,7 +129,7 @@ func TestManyStartsAndKillsNeverMakeTwoServers(t *testing.T) {
 		}
 		kills.Wait()
 	}
-	if got := do(t, start(t, o).at, "GET", "n"); got != "15" {
+	if got := do(t, begin(t, o).at, "GET", "n"); got != "15" {
 		t.Errorf("n = %s, want 15", got)
 	}
 }
@@ -178,4 +180,13 @@ func TestAFolderThatWeMayNotReadIsRefused(t *testing.T) {
 		says(t, err.Error(), "cannot be used", "permission denied")
 	}()
 	<-done
+}
+
+func TestAStartThatIsCalledOffSaysSo(t *testing.T) {
+	o := localOptions(t, home(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Start(ctx, quiet(o)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
 }
