@@ -10,7 +10,7 @@ if not attempt then return redis.error_reply('INVALID attempt') end
 local b, stale = open()
 if not b then return stale end
 local r = parse(redis.call('HGET', LEDGER, id))
-if not r then return {1, b.run, b.seq, ''} end
+if not r then return reply(b, 1, '') end
 
 local code = 0
 if r.state == 'r' then
@@ -26,4 +26,4 @@ if r.state == 'r' then
 elseif r.state ~= 'c' then -- paid before the acceptance arrived: more than accepted
   code = 2
 end
-return {code, b.run, b.seq, pack(r)}
+return reply(b, code, r.text)

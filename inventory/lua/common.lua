@@ -44,7 +44,7 @@ local function parse(text)
   if not state then return nil end
   len = tonumber(len)
   return {
-    state = state, quantity = tonumber(q), at = tonumber(at), due = tonumber(due),
+    text = text, state = state, quantity = tonumber(q), at = tonumber(at), due = tonumber(due),
     attempt = tonumber(n), till = tonumber(till), stuck = stuck,
     user = string.sub(rest, 1, len), order = string.sub(rest, len + 1),
   }
@@ -77,16 +77,22 @@ local function open()
   }
 end
 
--- count(b, field, n) moves one counter of the head.
-local function count(b, field, n)
-  redis.call('HINCRBY', HEAD, field, int(n))
-  b[field] = b[field] + n
-end
-
 -- save(b, id, r) writes a record; each is one change of the ledger.
 local function save(b, id, r)
-  redis.call('HSET', LEDGER, id, pack(r))
-  count(b, 'seq', 1)
+  r.text = pack(r)
+  redis.call('HSET', LEDGER, id, r.text)
+  b.seq, b.changed = b.seq + 1, true
+end
+
+-- reply(b, code, …) writes the counters, all in one command and once per
+-- script, and makes the answer. Every path out of a script goes through it.
+-- The plan bounds all of them below 2^53, where a Lua number is exact.
+local function reply(b, code, ...)
+  if b.changed then
+    redis.call('HSET', HEAD, 'seq', int(b.seq), 'free', int(b.free), 'reserved', int(b.reserved),
+      'confirmed', int(b.confirmed), 'last_hold', int(b.last_hold), 'last_ask', int(b.last_ask))
+  end
+  return {code, b.run, b.seq, ...}
 end
 
 -- buyer(r, n) moves the units that count to the buyer's limit.
@@ -95,13 +101,13 @@ local function buyer(r, n)
   if redis.call('HINCRBY', BUYERS, r.user, int(n)) <= 0 then redis.call('HDEL', BUYERS, r.user) end
 end
 
--- close(b, id, r, state) ends a reservation that holds a unit: its units are
--- free again and no longer count to the buyer.
+-- close(b, id, r, state, from) ends a reservation that holds units: they move
+-- from that counter to free and no longer count to the buyer.
 local function close(b, id, r, state, from)
   r.state, r.till, r.stuck = state, 0, '0'
   save(b, id, r)
-  count(b, from, -r.quantity)
-  count(b, 'free', r.quantity)
+  b[from] = b[from] - r.quantity
+  b.free = b.free + r.quantity
   buyer(r, -r.quantity)
 end
 
@@ -132,8 +138,7 @@ end
 
 -- watch(b, id, r) puts an open attempt in line, to be asked about if it runs out.
 local function watch(b, id, r, till)
-  b.last_ask = math.max(till, b.last_ask)
+  b.last_ask, b.changed = math.max(till, b.last_ask), true
   redis.call('RPUSH', ATTEMPTS, int(b.last_ask) .. ' ' .. int(r.attempt) .. ' ' .. id)
-  redis.call('HSET', HEAD, 'last_ask', int(b.last_ask))
 end
 

@@ -11,7 +11,7 @@ if not attempt then return redis.error_reply('INVALID attempt') end
 local b, stale = open()
 if not b then return stale end
 local r = parse(redis.call('HGET', LEDGER, id))
-if not r then return {1, b.run, b.seq, ''} end
+if not r then return reply(b, 1, '') end
 
 local code = 0
 if (r.state == 'r' or r.state == 'e') and attempt > 0 and attempt ~= r.attempt then
@@ -26,11 +26,11 @@ elseif r.state == 'r' or r.state == 'e' then
   r.state = (not late or (b.free >= r.quantity and within)) and 'c' or 'd'
   save(b, id, r)
   if r.state == 'c' then
-    count(b, late and 'free' or 'reserved', -r.quantity)
-    count(b, 'confirmed', r.quantity)
+    local from = late and 'free' or 'reserved'
+    b[from], b.confirmed = b[from] - r.quantity, b.confirmed + r.quantity
     if late then buyer(r, r.quantity) end
   end
 elseif r.state ~= 'c' and r.state ~= 'd' then
   code = 2
 end
-return {code, b.run, b.seq, pack(r)}
+return reply(b, code, r.text)

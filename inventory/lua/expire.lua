@@ -9,7 +9,7 @@ local id = ARGV[3]
 local b, stale = open()
 if not b then return stale end
 local r = parse(redis.call('HGET', LEDGER, id))
-if not r then return {1, b.run, b.seq, ''} end
+if not r then return reply(b, 1, '') end
 
 local code = 0
 if r.state == 'r' and r.due <= b.now then
@@ -17,4 +17,4 @@ if r.state == 'r' and r.due <= b.now then
 elseif r.state ~= 'e' then
   code = 2
 end
-return {code, b.run, b.seq, pack(r)}
+return reply(b, code, r.text)

@@ -7,4 +7,4 @@
 local b, stale = open()
 if not b then return stale end
 local text = redis.call('HGET', LEDGER, ARGV[3])
-return {text and 0 or 1, b.run, b.seq, text or ''}
+return reply(b, text and 0 or 1, text or '')

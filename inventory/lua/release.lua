@@ -29,4 +29,4 @@ elseif r.state == 'c' and attempt == 0 then
 elseif r.state ~= 'l' and r.state ~= 't' and r.state ~= 'x' then
   code = 2
 end
-return {code, b.run, b.seq, pack(r)}
+return reply(b, code, r.text)

@@ -21,7 +21,7 @@ local r = parse(text)
 if text and not r then return redis.error_reply('INVALID ledger record of ' .. id) end
 
 local function answer(code, granted, available, till)
-  return {code, b.run, b.seq, r and pack(r) or '', granted and 1 or 0, available or 0, till or 0}
+  return reply(b, code, r and r.text or '', granted and 1 or 0, available or 0, till or 0)
 end
 
 -- The ledger comes before the sale's state: whoever won learns it at any time.
@@ -64,10 +64,8 @@ r = {
   attempt = 1, till = b.now + attempt_for, stuck = '0', user = user, order = '',
 }
 save(b, id, r)
-count(b, 'free', -quantity)
-count(b, 'reserved', quantity)
+b.free, b.reserved, b.last_hold = b.free - quantity, b.reserved + quantity, r.due
 buyer(r, quantity)
 redis.call('RPUSH', HOLDS, id)
-redis.call('HSET', HEAD, 'last_hold', int(r.due))
 watch(b, id, r, r.till)
 return answer(b.free == 0 and 2 or 3, true, b.free)

@@ -8,10 +8,10 @@ local id = ARGV[3]
 local b, stale = open()
 if not b then return stale end
 local r = parse(redis.call('HGET', LEDGER, id))
-if not r then return {1, b.run, b.seq, ''} end
-if r.state ~= 'r' then return {2, b.run, b.seq, pack(r)} end
+if not r then return reply(b, 1, '') end
+if r.state ~= 'r' then return reply(b, 2, r.text) end
 if r.stuck ~= '1' then
   r.stuck = '1'
   save(b, id, r)
 end
-return {0, b.run, b.seq, pack(r)}
+return reply(b, 0, r.text)

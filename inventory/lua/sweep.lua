@@ -19,8 +19,8 @@ for _ = 1, BOUND do
   if r and r.state == 'r' and r.till ~= 0 and r.attempt == tonumber(n) then
     watch(b, id, r, b.now + 2000)
     ask[#ask + 1] = id
-    ask[#ask + 1] = pack(r)
+    ask[#ask + 1] = r.text
   end
   redis.call('LPOP', ATTEMPTS)
 end
-return {0, b.run, b.seq, b.free - before, ask}
+return reply(b, 0, b.free - before, ask)
