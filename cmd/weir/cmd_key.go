@@ -8,10 +8,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// shopKeyLabel is the use of the master secret that the shop shares: the key of
-// the signature on forwarded requests.
-const shopKeyLabel = "shop"
-
 func newKeyVerbs(a *app) *cobra.Command {
 	return group("key", "Print keys that others need", newKeyShop(a))
 }
@@ -39,7 +35,7 @@ secret and gives nothing else away. Treat it as a secret of the shop.`,
 			if !secrets.Master.Set() {
 				return errors.New("there is no master secret to derive from; set WEIR_SECRET or secret_file, made with: " + howToMake + "secret")
 			}
-			key := deriveKey(secrets.Master.Reveal(), shopKeyLabel)
+			key := deriveKey(secrets.Master.Reveal(), labelShop)
 			_, err = fmt.Fprintln(a.out, base64.StdEncoding.EncodeToString(key))
 			return err
 		},

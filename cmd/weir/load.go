@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -12,10 +13,12 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxConfigBytes bounds a configuration file, and maxConfigDepth its nesting,
-// so that no file can make the parser run for minutes or out of stack.
+// These bound a configuration file, so that none can make the parser, which is
+// quadratic in the keys of a mapping, run for minutes or out of stack. A sale
+// takes 15 lines at most.
 const (
-	maxConfigBytes = 1 << 20
+	maxConfigBytes = 256 << 10
+	maxConfigLines = 10_000
 	maxConfigDepth = 32
 )
 
@@ -75,6 +78,9 @@ func parse(path string, src []byte) (body ast.Node, fault *Fault) {
 	}
 	if len(src) > maxConfigBytes {
 		return whole(0, fmt.Sprintf("is too large (%d bytes), right is at most %d", len(src), maxConfigBytes))
+	}
+	if n := bytes.Count(src, []byte("\n")); n > maxConfigLines {
+		return whole(0, fmt.Sprintf("is too long (%d lines), right is at most %d", n, maxConfigLines))
 	}
 	if !utf8.Valid(src) {
 		return whole(0, "is no UTF-8 text")

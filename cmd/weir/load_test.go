@@ -195,9 +195,15 @@ captcha:
 }
 
 func TestAnEndlessFileIsRefused(t *testing.T) {
-	_, err := Load("big.yaml", []byte(strings.Repeat("#\n", maxConfigBytes)))
-	if err == nil || !strings.Contains(err.Error(), "too large") {
-		t.Errorf("got %v", err)
+	for want, src := range map[string]string{
+		"is too large": strings.Repeat("#", maxConfigBytes+1),
+		"is too long":  strings.Repeat("a:\n", maxConfigLines+1),
+		"is no UTF-8":  "data: \xff",
+	} {
+		_, err := Load("big.yaml", []byte(src))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 
