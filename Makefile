@@ -1,6 +1,5 @@
 # What a developer types. "make help" says what there is.
 SHELL   := /bin/bash
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PKG     ?= ./...
 RUN     ?= .
 
@@ -10,8 +9,8 @@ RUN     ?= .
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## bin/weir, with its version
-	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/weir ./cmd/weir
+build: ## bin/weir; its version is the commit
+	go build -trimpath -buildvcs=auto -ldflags '-s -w' -o bin/weir ./cmd/weir
 
 test: components lint ## all tests in short form, with the race detector (PKG=./limiter/... RUN=Name to choose)
 	go test -race -timeout 12m -run '$(RUN)' $(PKG)
