@@ -81,7 +81,7 @@ func (s *Store) bucketScript(ctx context.Context, sale string, sc *script, args 
 		return r, e, err
 	}
 	if r.code == int64(NotPreheated) && (err != nil || again.view.Generation == e.view.Generation) {
-		s.alarm(e, "no stock where the sale's record says there is some")
+		s.alarm(e, noStock)
 		return r, e, nil
 	}
 	if err != nil {

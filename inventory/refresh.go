@@ -108,39 +108,30 @@ func (s *Store) lost(old *snapshot, texts map[string]string) []*entry {
 	return kept
 }
 
+// readLevels reads all buckets in one round trip and publishes the snapshot.
 func (s *Store) readLevels(ctx context.Context, old *snapshot, entries []*entry) ([]chore, error) {
 	before := make([]int64, len(entries))
 	for i, e := range entries {
 		before[i] = e.watch.seen()
 	}
 	asked := time.Now()
-	cmds := make([]*redis.Cmd, len(entries))
-	pipe := s.redis.Pipeline()
-	for i, e := range entries {
-		cmds[i] = pipe.Eval(ctx, s.scripts.level.src, []string{e.head})
-	}
-	if len(cmds) > 0 {
-		// A failure shows in each command; one bad bucket does not hide the rest.
-		_, _ = pipe.Exec(ctx)
-	}
+	cmds := s.askLevels(ctx, entries)
 	snap := &snapshot{
 		bySale: make(map[string]*entry, len(entries)), byItem: make(map[string][]*entry),
 		list: entries, redisAt: old.redisAt, localAt: old.localAt,
 	}
 	var chores []chore
 	var failed error
-	readable := 0
+	readable := len(entries)
 	for i, e := range entries {
 		h, err := parseHead(e.view.Sale.ID, cmds[i])
 		switch {
 		case err != nil:
-			failed = err
+			readable, failed = readable-1, err
 			s.alarm(e, err.Error())
 		case h == nil:
-			readable++
-			s.alarm(e, "no stock where the sale's record says there is some")
+			s.alarm(e, noStock)
 		default:
-			readable++
 			chores = append(chores, s.apply(e, h, before[i], asked)...)
 			snap.redisAt, snap.localAt = h.level.At, time.Now()
 		}
@@ -152,6 +143,21 @@ func (s *Store) readLevels(ctx context.Context, old *snapshot, entries []*entry)
 		failed = nil // one bad bucket must not stop the others; it was logged
 	}
 	return chores, failed
+}
+
+// askLevels sends one level.lua per sale. A failure shows in each command.
+func (s *Store) askLevels(ctx context.Context, entries []*entry) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(entries))
+	if len(entries) == 0 {
+		return cmds
+	}
+	pipe := s.redis.Pipeline()
+	for i, e := range entries {
+		// EVAL, because a NOSCRIPT inside a pipeline does not fall back.
+		cmds[i] = pipe.Eval(ctx, s.scripts.level.src, []string{e.head})
+	}
+	_, _ = pipe.Exec(ctx)
+	return cmds
 }
 
 // apply puts a reading into a new entry and says what is to be mended.

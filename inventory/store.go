@@ -84,6 +84,9 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
+// noStock must never be told as "sold out": nothing was ever written there, or it is lost.
+const noStock = "no stock where the sale's record says there is some"
+
 // alarm logs what must never happen, at most once a second.
 func (s *Store) alarm(e *entry, text string) {
 	now := time.Now().UnixNano()
