@@ -16,6 +16,9 @@ import (
 const (
 	// sweepEvery is how often each sale is swept for due holds and attempts.
 	sweepEvery = 500 * time.Millisecond
+	// askGrace is how long after a hold's end a "no order" of the shop is
+	// believed: its clock may be behind ours.
+	askGrace = time.Second
 	// askWorkers bounds how many questions to the shop run at once.
 	askWorkers = 4
 )
@@ -47,6 +50,9 @@ func (g *Gateway) sweep(ctx context.Context, sale string) error {
 	}
 	if swept.Freed > 0 {
 		g.deps.Log.Info("holds expired, units are free again", "sale", sale, "units", swept.Freed)
+	}
+	if g.cfg.Upstream.Lookup == "" {
+		return nil // this shop cannot be asked; its sales free due holds by time
 	}
 	slots := make(chan struct{}, askWorkers)
 	var all sync.WaitGroup
@@ -80,7 +86,7 @@ func (g *Gateway) askAndSettle(ctx context.Context, r inventory.Reservation) {
 		err = g.confirmFound(ctx, r, order)
 	default:
 		g.seen.asked.WithLabelValues("no_order").Inc()
-		if g.deps.Now().Before(r.ExpiresAt) {
+		if g.deps.Now().Before(r.ExpiresAt.Add(askGrace)) {
 			return
 		}
 		_, err = g.deps.Stock.Expire(ctx, r.Sale, r.ID)

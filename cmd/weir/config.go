@@ -108,6 +108,9 @@ type IdentityConfig struct {
 	Cookie CookieConfig `yaml:"cookie"`
 	Device DeviceConfig `yaml:"device"`
 	Cache  int          `yaml:"cache"` // verified signatures remembered
+	// SignIn is the shop's page for visitors who are not signed in; {page} becomes
+	// the way back.
+	SignIn string `yaml:"sign_in"`
 }
 
 // JWTConfig verifies the shop's session token. Off when Cookie and Header are "".

@@ -73,6 +73,7 @@ func defaultIdentity() IdentityConfig {
 		},
 		Device: DeviceConfig{Cookie: "weir_device"},
 		Cache:  65536,
+		SignIn: "/sign-in?next={page}",
 	}
 }
 

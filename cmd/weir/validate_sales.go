@@ -76,9 +76,15 @@ func (k *checker) hold(path string, s SaleConfig, u UpstreamConfig) {
 	}
 	k.oneOf(path+".expiry", s.Expiry, "free", "ask")
 	k.oneOf(path+".settle", s.Settle, "accept", "payment")
+	switch {
+	case s.Settle == "accept" && s.Expiry == "free":
+		k.add(path+".expiry", "(free) would sell a unit again whose order the shop made while its answer was lost, right with settle: accept is ask")
+	case s.Settle == "payment" && s.Expiry == "ask":
+		k.add(path+".expiry", "(ask) would hold units for ever that nobody pays, right with settle: payment is free")
+	}
 	k.oneOf(path+".preheat", s.Preheat, "at_start", "by_hand")
 	if s.Expiry == "ask" && u.Lookup == "" {
-		k.add(path+".expiry", "(ask) needs a question to ask, right is to set upstream.lookup, or expiry: free")
+		k.add(path+".expiry", "(ask) needs a question to ask, right is to set upstream.lookup, or settle: payment with expiry: free")
 	}
 }
 

@@ -45,6 +45,9 @@ func (k *checker) identity(id IdentityConfig, proxies bool) {
 		}
 	}
 	between(k, "identity.cache", id.Cache, 1, 10_000_000)
+	if s := id.SignIn; s != "" && (!strings.HasPrefix(s, "/") || strings.HasPrefix(s, "//") || strings.ContainsAny(s, " \r\n\\")) {
+		k.add("identity.sign_in", "(%s) is no path of this site, right is such as /login?back={page}, or \"\"", clip(s))
+	}
 }
 
 func (k *checker) jwt(j JWTConfig) {

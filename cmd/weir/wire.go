@@ -126,7 +126,7 @@ func (p *program) gatewayConfig() (gateway.Config, error) {
 		Server: serverConfig(c.Listen), Routes: routeConfigs(c.Routes), Identity: p.identityConfig(),
 		Limits: limitConfigs(c.Limits), Upstream: upstreamConfig(c.Upstream, shop),
 		Judge:  gateway.JudgeConfig(c.Judge),
-		SignIn: p.signIn(), PassTTL: c.Captcha.PassTTL, Items: names, RefusalsPerSecond: c.Log.RefusalsPerSecond,
+		SignIn: c.Identity.SignIn, PassTTL: c.Captcha.PassTTL, Items: names, RefusalsPerSecond: c.Log.RefusalsPerSecond,
 		Keys: gateway.Keys{Order: deriveKey(p.master, labelOrder), Device: deriveKey(p.master, labelDevice), Shop: deriveKey(p.master, labelShop)},
 	}, nil
 }
@@ -269,12 +269,4 @@ func reachable(a net.Addr) string {
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// signIn is where the buyer's page sends visitors who are not signed in.
-func (p *program) signIn() string {
-	if p.cfg.Upstream.Sample() {
-		return "/sign-in?next={page}"
-	}
-	return "/"
 }
