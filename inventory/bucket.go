@@ -74,7 +74,8 @@ func (s *Store) bucketScript(ctx context.Context, sale string, sc *script, args 
 		err = s.Refresh(ctx)
 	}
 	if err != nil {
-		return r, e, fmt.Errorf("%s: %w: the bucket is stale: %w", sc.name, ErrUnavailable, err)
+		// %v: whatever became of the mending, the script itself was not executed.
+		return r, e, fmt.Errorf("%s: %w: the bucket is stale: %v", sc.name, ErrUnavailable, err)
 	}
 	again, err := s.entry(ctx, sale)
 	if err != nil && !errors.Is(err, ErrUnknownSale) {

@@ -82,11 +82,11 @@ func (v *env) linked(t *testing.T) *link {
 func TestLostReply_IsUnknownOnceAndKnownAfterwards(t *testing.T) { // T-15, H-2, H-4
 	clients := map[string]func(addr string) redis.UniversalClient{
 		"one server": func(addr string) redis.UniversalClient {
-			return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 200 * time.Millisecond})
+			return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: time.Second})
 		},
 		"cluster client": func(addr string) redis.UniversalClient {
 			return redis.NewClusterClient(&redis.ClusterOptions{
-				MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 200 * time.Millisecond,
+				MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: time.Second,
 				ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 					return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
 				},
@@ -191,4 +191,23 @@ func TestErrors_AFullPoolIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.level(t, sale.ID, 10, 0, 0)
+}
+
+func TestErrors_AFailedMendingOfAStaleBucketIsUnavailableAndNotUnknown(t *testing.T) {
+	v := memoryEnv(t)
+	sale := v.openSale(t, 10, nil)
+	v.won(t, sale, "warm") // the script is cached
+	f := &fault{from: 1e9, applied: true}
+	s := v.faulty(t, f)
+	must(t, s.Refresh(t.Context()))
+	must(t, v.client.HSet(t.Context(), v.bucket(sale.ID).headKey(), "gen", "99").Err())
+	f.from = f.seen + 2 // the script answers -5, then the link breaks
+	_, err := s.Reserve(t.Context(), order(sale, "ann", 1))
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+	f.from = 1e9 // the link is back, the bucket stays stale
+	if _, err := s.Reserve(t.Context(), order(sale, "ann", 1)); !errors.Is(err, ErrUnavailable) {
+		t.Fatal(err)
+	}
 }
