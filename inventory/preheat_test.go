@@ -339,3 +339,25 @@ func TestSetDesired_IsPushedUntilTheBucketHasIt(t *testing.T) {
 		}
 	})
 }
+
+func TestPreheat_ASwitchThatArrivesAfterTheLeaseWasRevokedDoesNothing(t *testing.T) {
+	eachRedis(t, func(t *testing.T, v *env) {
+		ctx := t.Context()
+		first, second := v.later(t)
+		_, text, err := v.store.readRecord(ctx, first.ID)
+		must(t, err)
+		_, generation, _, err := v.store.begin(ctx, first.ID)
+		must(t, err)
+		_, err = v.store.run(ctx, &v.store.scripts.revoke, []string{salesKey(), leaseKey()}, first.ID, generation)
+		must(t, err)
+		r := record{Plan: second, Start: second.StartAt.UnixMilli(), Generation: generation, Previous: 1, Desired: DesiredOn}
+		if err := v.store.switchTo(ctx, r, text); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("it landed: %v", err)
+		}
+		view, err := v.store.freshView(ctx, first.ID)
+		must(t, err)
+		if view.Sale.Version != 1 {
+			t.Fatalf("%+v", view)
+		}
+	})
+}
