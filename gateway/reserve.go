@@ -37,6 +37,12 @@ func (g *Gateway) notReserved(x *exchange, err error) Outcome {
 	if errors.Is(err, inventory.ErrOutcomeUnknown) {
 		return Outcome{Kind: OutcomeUnknown, Location: g.reservationPath(x.order.ID), Fault: err}
 	}
+	switch {
+	case errors.Is(err, inventory.ErrInvalidOrder):
+		return Outcome{Kind: BadRequest, Detail: "This order cannot be placed in this sale.", Fault: err}
+	case errors.Is(err, inventory.ErrUnknownSale):
+		return Outcome{Kind: NotOnSale, Fault: err}
+	}
 	return Outcome{Kind: InventoryUnavailable, Fault: err}
 }
 
