@@ -119,7 +119,7 @@ func (g *Gateway) identity(x *exchange) Outcome {
 		return Outcome{}
 	}
 	if d := g.tokens.Take(limiter.Keys{addrKey(&x.scratch[0], x.caller.Addr)}); !d.OK {
-		return Outcome{Kind: RateLimited, RetryAfter: d.RetryAfter}
+		return Outcome{Kind: SharedLimited, RetryAfter: d.RetryAfter}
 	}
 	v, err := check(token)
 	if err != nil {

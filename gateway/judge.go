@@ -95,7 +95,7 @@ func (j *judge) weigh(ctx context.Context, o Offence) {
 	}
 	t.n++
 	j.counts.Add(who, t)
-	if t.n < j.cfg.Offences {
+	if t.n < j.threshold(who.scope) {
 		return
 	}
 	j.counts.Remove(who)
@@ -114,12 +114,23 @@ func (j *judge) weigh(ctx context.Context, o Offence) {
 	j.deps.Log.Info("the judge banned a caller", "scope", who.scope, "value", who.value, "for", j.cfg.Ban.String())
 }
 
+// addressFactor: an address may stand for many people, so it takes so many times
+// the offences of a user to shut it out.
+const addressFactor = 10
+
+func (j *judge) threshold(s blacklist.Scope) int {
+	if s == blacklist.Addr {
+		return j.cfg.Offences * addressFactor
+	}
+	return j.cfg.Offences
+}
+
 func suspectOf(c Caller) suspect {
 	switch {
 	case c.User != "":
-		return suspect{"user", c.User}
+		return suspect{blacklist.User, c.User}
 	case c.Device != "":
-		return suspect{"device", c.Device}
+		return suspect{blacklist.Device, c.Device}
 	}
-	return suspect{"addr", c.Addr.String()}
+	return suspect{blacklist.Addr, c.Addr.String()}
 }

@@ -12,10 +12,15 @@ func (g *Gateway) ownLimits(x *exchange) Outcome {
 		user, device = x.caller.User, x.caller.Device
 	}
 	d := g.ownStack.Take(limiter.Keys{user, device, addrKey(&x.scratch[0], x.caller.Addr), networkKey(&x.scratch[1], x.caller.Addr)})
-	if !d.OK {
-		return Outcome{Kind: RateLimited, RetryAfter: d.RetryAfter}
+	if d.OK {
+		return Outcome{}
 	}
-	return Outcome{}
+	// An address may be an office: its limit is nobody's offence.
+	kind := RateLimited
+	if d.Layer == "address" || d.Layer == "network" {
+		kind = SharedLimited
+	}
+	return Outcome{Kind: kind, RetryAfter: d.RetryAfter}
 }
 
 // sharedLimits is hop 8: what all callers share. Only a request with a valid

@@ -252,7 +252,9 @@ func (g *Gateway) refuseRaw(c *fasthttp.RequestCtx, kind Kind) {
 	c.Response.SetBodyRaw(problem.Problem{Title: r.title, Status: r.status, Code: r.code, RequestID: id}.JSON())
 	caller := Caller{Addr: peerAddr(c.RemoteAddr())}
 	g.seen.countRaw(kind)
-	g.judge.tell(caller, kind)
+	if table[kind].offence && !g.who.trusts(caller.Addr) {
+		g.judge.tell(caller, kind)
+	}
 	if g.log.refusals.Allow() {
 		g.deps.Log.Info("request", "request_id", id, "outcome", kind.label(), "status", r.status, "addr", caller.Addr.String())
 	}
