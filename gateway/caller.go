@@ -22,11 +22,6 @@ type Caller struct {
 // address is hop 2, first half: the client's address, and whether it is shut
 // out, before anything is spent on reading who it claims to be.
 func (g *Gateway) address(x *exchange) Outcome {
-	path, _, ok := canonicalPath(text(x.c.Request().Header.RequestURI()))
-	if !ok {
-		return refuseWith(BadRequest, "The path has more than one reading.")
-	}
-	x.path = path
 	peer := peerAddr(x.c.Context().RemoteAddr())
 	x.caller = Caller{Addr: peer, Secure: x.c.Context().IsTLS()}
 	if g.who.trusts(peer) {
@@ -40,6 +35,11 @@ func (g *Gateway) address(x *exchange) Outcome {
 	if entry, banned := g.deps.Bans.CheckAddr(x.caller.Addr); banned {
 		return shutOut(entry)
 	}
+	path, _, ok := canonicalPath(text(x.c.Request().Header.RequestURI()))
+	if !ok {
+		return refuseWith(BadRequest, "The path has more than one reading.")
+	}
+	x.path = path
 	return Outcome{}
 }
 

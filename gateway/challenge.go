@@ -99,12 +99,13 @@ func (g *Gateway) issue(x *exchange, sale inventory.Sale, kind string) (captcha.
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), captchaTimeout)
 	defer cancel()
+	var many *captcha.TooManyError
 	ch, err := g.deps.Captcha.Issue(ctx, captcha.Binding{User: x.caller.User, Sale: sale.ID, Item: sale.Item, Device: x.caller.Device}, kind)
 	switch {
 	case errors.Is(err, captcha.ErrKind):
 		return ch, refuseWith(BadRequest, "kind: this sale offers image")
-	case errors.Is(err, captcha.ErrTooMany):
-		return ch, refuse(RateLimited)
+	case errors.As(err, &many):
+		return ch, Outcome{Kind: RateLimited, RetryAfter: many.RetryAfter}
 	case err != nil:
 		return ch, Outcome{Kind: CaptchaUnavailable, Fault: err}
 	}

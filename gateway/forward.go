@@ -19,6 +19,7 @@ import (
 func (g *Gateway) forward(x *exchange) Outcome {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
+	resp.Header.SetNoDefaultContentType(true)
 	g.shopRequest(x, req)
 	if x.buying() {
 		g.sign(x, req)
@@ -111,7 +112,9 @@ func (g *Gateway) unanswered(x *exchange, err error, status int) Outcome {
 		}
 		return Outcome{Kind: kind, Detail: "The shop cannot be reached right now.", Fault: err}
 	}
-	if notSent {
+	// Of a repeat nothing was sent either, but an earlier attempt may have
+	// reached the shop: only its own word frees the unit then.
+	if notSent && x.result.Reservation.Attempt == 1 {
 		fault := g.settle(x, settleRelease, "")
 		return Outcome{Kind: UpstreamFailed, Fault: errors.Join(err, fault)}
 	}

@@ -67,8 +67,8 @@ type Reservation struct {
 	State        State     `json:"state"`
 	ReservedAt   time.Time `json:"reserved_at"`
 	ExpiresAt    time.Time `json:"expires_at"`
-	Attempt      int       `json:"attempt"`       // number of the last attempt granted, from 1
-	AttemptUntil time.Time `json:"attempt_until"` // zero when no attempt runs
+	Attempt      int       `json:"attempt"`                // number of the last attempt granted, from 1
+	AttemptUntil time.Time `json:"attempt_until,omitzero"` // zero when no attempt runs
 	ShopOrder    string    `json:"order,omitempty"`
 	Stuck        bool      `json:"stuck,omitempty"` // the shop could not say whether it has an order
 }

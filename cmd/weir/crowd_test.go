@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +15,12 @@ import (
 )
 
 // crowdSize is how many people want the 100 units at once.
-const crowdSize = 2000
+func crowdSize() int {
+	if os.Getenv("WEIR_LONG") != "" {
+		return 6000
+	}
+	return 2000
+}
 
 // crowd is many people, on two replicas of one stock.
 type crowd struct {
@@ -36,7 +42,7 @@ func gather(t *testing.T, mode string, change func(*Config)) *crowd {
 		change(&c)
 	}
 	cr := &crowd{one: boot(t, c), two: boot(t, c)}
-	cr.people, cr.passes = make([]*person, crowdSize), make([]string, crowdSize)
+	cr.people, cr.passes = make([]*person, crowdSize()), make([]string, crowdSize())
 	slots := make(chan struct{}, 32) // people solve over minutes, not in one instant
 	cr.each(func(i int) {
 		slots <- struct{}{}
@@ -63,7 +69,7 @@ func gather(t *testing.T, mode string, change func(*Config)) *crowd {
 func (cr *crowd) each(do func(i int)) {
 	start := make(chan struct{})
 	var all sync.WaitGroup
-	for i := range crowdSize {
+	for i := range crowdSize() {
 		all.Go(func() { <-start; do(i) })
 	}
 	close(start)
@@ -166,7 +172,7 @@ func TestACrowdBuysExactlyWhatIsThere(t *testing.T) {
 		cr := gather(t, mode, nil)
 		cr.rush(t)
 		cr.soldOut(t)
-		if cr.orders.Load() != 100 || cr.orders.Load()+cr.lost.Load() != crowdSize {
+		if cr.orders.Load() != 100 || cr.orders.Load()+cr.lost.Load() != int64(crowdSize()) {
 			t.Errorf("%d buyers have an order, %d none", cr.orders.Load(), cr.lost.Load())
 		}
 	})

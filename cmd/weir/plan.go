@@ -10,6 +10,7 @@ import (
 // counts when the start is "now"; such a start stays zero, which means the
 // moment of the preheat.
 func (s SaleConfig) Plan(now time.Time) inventory.Sale {
+	now = now.Truncate(time.Millisecond) // the precision of the store
 	end := s.EndsAt.At
 	if end.IsZero() {
 		from := s.StartsAt.At

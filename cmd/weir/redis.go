@@ -39,10 +39,14 @@ func openRedis(ctx context.Context, c Config, s Secrets, log *slog.Logger) (*bac
 	if c.Redis.Shared != nil {
 		b.shared = newClient(*c.Redis.Shared, s.SharedPassword)
 	}
-	for name, one := range map[string]redis.UniversalClient{"redis.stock": b.stock, "redis.shared": b.shared} {
-		if err := answers(ctx, one); err != nil {
+	if err := answers(ctx, b.stock); err != nil {
+		b.close(ctx)
+		return nil, fmt.Errorf("redis.stock (%s): %w", strings.Join(c.Redis.Stock.Addresses, ", "), err)
+	}
+	if b.shared != b.stock {
+		if err := answers(ctx, b.shared); err != nil {
 			b.close(ctx)
-			return nil, fmt.Errorf("%s (%s): %w", name, strings.Join(c.Redis.Stock.Addresses, ", "), err)
+			return nil, fmt.Errorf("redis.shared (%s): %w", strings.Join(c.Redis.Shared.Addresses, ", "), err)
 		}
 	}
 	if err := b.checkStock(ctx); err != nil {
@@ -164,4 +168,13 @@ func (b *backing) close(ctx context.Context) error {
 		faults = append(faults, b.embedded.Close(ctx))
 	}
 	return errors.Join(faults...)
+}
+
+// clientLog takes what go-redis would print by itself. Its errors reach us as
+// errors, so these lines are only for debugging.
+type clientLog struct{ log *slog.Logger }
+
+// Printf implements go-redis's logger.
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "redis client", "said", fmt.Sprintf(format, v...))
 }

@@ -37,7 +37,7 @@ func TestCheckPrintsTheEffectiveConfigurationAndMasksSecrets(t *testing.T) {
 	if r := c.Redis; r.Mode != "external" || !r.Stock.TLS || strings.Join(r.Stock.Addresses, " ") != "10.0.0.1:6379 10.0.0.2:6379" {
 		t.Errorf("--redis: %+v", r)
 	}
-	for _, want := range []string{"secret_file (WEIR_SECRET): ***set***", "identity.cookie.secret_file (WEIR_COOKIE_SECRET): ***missing***", "sales: []"} {
+	for _, want := range []string{"secret_file (WEIR_SECRET): ***set***", "identity.cookie.secret_file (WEIR_COOKIE_SECRET): ***not set***", "sales: []"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -12,7 +12,7 @@ type Secret struct{ text string }
 
 const (
 	maskSet     = "***set***"
-	maskMissing = "***missing***"
+	maskMissing = "***not set***"
 )
 
 // NewSecret hides text.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
 
 	"weir/blacklist"
 	"weir/captcha"
@@ -24,6 +25,7 @@ import (
 
 // serve runs the whole gateway until ctx ends.
 func serve(ctx context.Context, c Config, secrets Secrets, out io.Writer, log *slog.Logger) error {
+	redis.SetLogger(clientLog{log})
 	p, err := start(ctx, c, secrets, log)
 	if err != nil {
 		return err
@@ -123,7 +125,7 @@ func (p *program) preheat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*redisWait)
 	defer cancel()
 	for _, s := range p.cfg.Sales {
-		sale := s.Plan(p.clock.Now())
+		sale := p.plan(s)
 		p.planned = append(p.planned, sale)
 		if s.Preheat != "at_start" {
 			continue
@@ -168,6 +170,23 @@ func (p *program) makeConsole(context.Context) (err error) {
 		Ready:   p.notReady, Metrics: p.registry, Now: p.clock.Now, Log: p.log,
 	})
 	return err
+}
+
+// plan is the sale of the file. A time that the file gives relative to the start
+// was settled by the first preheat: at a restart it is the stored one.
+func (p *program) plan(s SaleConfig) inventory.Sale {
+	sale := s.Plan(p.clock.Now())
+	v, known := p.stock.View(s.ID)
+	if !known || v.Sale.Version != s.Version {
+		return sale
+	}
+	if s.StartsAt.Now() {
+		sale.StartAt = v.Sale.StartAt
+	}
+	if s.EndsAt.After > 0 {
+		sale.EndAt = v.Sale.EndAt
+	}
+	return sale
 }
 
 // readyTimeout bounds the questions behind /readyz.
