@@ -44,11 +44,10 @@ type host struct {
 	processor         string
 	goVersion, system string
 	redis             string
-	load              string // average of the minute before the run
 }
 
 func describeHost(ctx context.Context, redisServer string) host {
-	h := host{cores: runtime.NumCPU(), goVersion: runtime.Version(), system: runtime.GOOS + "/" + runtime.GOARCH, redis: "unknown", load: "unknown"}
+	h := host{cores: runtime.NumCPU(), goVersion: runtime.Version(), system: runtime.GOOS + "/" + runtime.GOARCH, redis: "unknown"}
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(b)) {
 			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
@@ -56,9 +55,6 @@ func describeHost(ctx context.Context, redisServer string) host {
 				break
 			}
 		}
-	}
-	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		h.load, _, _ = strings.Cut(string(b), " ")
 	}
 	if out, err := exec.CommandContext(ctx, redisServer, "--version").Output(); err == nil {
 		for _, f := range strings.Fields(string(out)) {

@@ -63,6 +63,10 @@ func run(ctx context.Context, o options) error {
 		return errors.New("redis-server is not on PATH; a reserve is only measured on a real one (apt-get install redis-server)")
 	}
 	r := report{opt: o, host: describeHost(ctx, redisServer)}
+	before, err := readUsage()
+	if err != nil {
+		return err
+	}
 	if o.only != "reserves" {
 		if r.refusals, err = measureRefusals(ctx, o); err != nil {
 			return fmt.Errorf("refusals: %w", err)
@@ -73,6 +77,11 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("reserves: %w", err)
 		}
 	}
+	after, err := readUsage()
+	if err != nil {
+		return err
+	}
+	r.others = after.othersSince(before)
 	text := r.markdown()
 	fmt.Print(text)
 	if o.only != "" {

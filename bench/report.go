@@ -9,6 +9,7 @@ import (
 type report struct {
 	opt      options
 	host     host
+	others   float64 // share of the cores that other programs used meanwhile
 	refusals []refusalResult
 	reserves []cell
 }
@@ -20,11 +21,11 @@ func (r report) markdown() string {
 Made by `+"`make bench`"+`, which overwrites this file.
 
 * %d cores (%s), %s, %s, Redis %s
-* load average of the minute before: %s
+* other programs used %.0f %% of the cores during the run
 * Each turn of one side is followed by one of the other, so a disturbance meets both. A ratio is made pair by
   pair; it is given as median (least – most). CPU is the user and system time of the server's process, divided by
-  its answers; it is read in steps of 10 ms.
-`, r.host.cores, orUnknown(r.host.processor), r.host.goVersion, r.host.system, r.host.redis, r.host.load)
+  its answers, read in steps of 10 ms. The redis-server of weir is not in it: no refusal asks it.
+`, r.host.cores, orUnknown(r.host.processor), r.host.goVersion, r.host.system, r.host.redis, 100*r.others)
 	if len(r.refusals) > 0 {
 		r.writeRefusals(&b)
 	}

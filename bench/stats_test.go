@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,21 @@ func TestProcessorTimeIsReadWhateverTheProcessIsCalled(t *testing.T) {
 	}
 	if _, err := parseStat("42 (x) S 1"); err == nil {
 		t.Error("a short line is read")
+	}
+}
+
+func TestWhatOthersUsedIsTheRestOfTheMachine(t *testing.T) {
+	all, err := parseMachineStat("cpu  300 20 80 9999 5 0 7 0 0 0\ncpu0 1 2 3\n")
+	if err != nil || all != 4*time.Second {
+		t.Errorf("got %v, %v; want 4s", all, err)
+	}
+	if _, err := parseMachineStat("intr 1 2 3 4"); err == nil {
+		t.Error("another line is read")
+	}
+	begin := usage{at: time.Unix(0, 0), all: time.Second, our: time.Second}
+	end := usage{at: time.Unix(2, 0), all: 3 * time.Second, our: 2 * time.Second}
+	if got, want := end.othersSince(begin), 0.5/float64(runtime.NumCPU()); got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
