@@ -51,7 +51,7 @@ func TestProcessorTimeIsReadWhateverTheProcessIsCalled(t *testing.T) {
 }
 
 func TestWhatOthersUsedIsTheRestOfTheMachine(t *testing.T) {
-	all, err := parseMachineStat("cpu  300 20 80 9999 5 0 7 0 0 0\ncpu0 1 2 3\n")
+	all, err := parseMachineStat("cpu  300 20 50 9999 5 10 20 8 0 0\ncpu0 1 2 3\n")
 	if err != nil || all != 4*time.Second {
 		t.Errorf("got %v, %v; want 4s", all, err)
 	}
