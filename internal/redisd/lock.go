@@ -57,11 +57,17 @@ func (l *fileLock) unlock() {
 }
 
 // isTaken tells whether somebody holds the file exclusively. A file that is not there is free.
-func isTaken(path string) bool {
+func isTaken(path string) bool { return refuses(path, shared) }
+
+// isUsed tells whether somebody holds the file in any way. It is for those who hold the
+// registry, because for an instant it takes away what a Start or Close might ask for.
+func isUsed(path string) bool { return refuses(path, exclusive) }
+
+func refuses(path string, how int) bool {
 	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	return errors.Is((&fileLock{f}).change(shared), errTaken)
+	return errors.Is((&fileLock{f}).change(how), errTaken)
 }

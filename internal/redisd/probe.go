@@ -21,14 +21,6 @@ type endpoint struct {
 	Password string `json:"password,omitempty"`
 }
 
-// url is the form that --redis takes.
-func (e endpoint) url() string {
-	if e.Network == "unix" {
-		return "unix://" + e.Address
-	}
-	return "redis://:" + e.Password + "@" + e.Address
-}
-
 type health int
 
 const (
@@ -50,13 +42,21 @@ func probe(ctx context.Context, e endpoint) (health, error) {
 		return ready, nil
 	case errors.As(err, &refused) && refused.busy():
 		return loading, err
-	case errors.As(err, &refused), errors.Is(err, errNotRedis),
-		errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT),
-		errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EINVAL),
-		errors.Is(err, syscall.ENOTSOCK):
+	case errors.As(err, &refused), errors.Is(err, errNotRedis), nobodyListens(err):
 		return dead, err
 	}
 	return silent, err
+}
+
+// nobodyListens tells whether the address of a probe has no listener. On a unix socket that
+// does not prove the death of the server: the file may have been removed under it.
+func nobodyListens(err error) bool {
+	for _, e := range []error{syscall.ECONNREFUSED, syscall.ENOENT, syscall.ENOTDIR, syscall.EINVAL, syscall.ENOTSOCK} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // replyError is an error that Redis answered with.

@@ -60,26 +60,35 @@ func (r *registry) refuse(ctx context.Context, folder string, sales []string) er
 			return err
 		}
 		if c.Folder != folder && c.lives(ctx) {
-			return fmt.Errorf("the stock of sale %q is already held by the Redis of the data folder %s, and a second stock would sell its units twice; share it with --data %s, or keep your own folder and use its Redis with --redis %s", sale, c.Folder, c.Folder, c.url())
+			return fmt.Errorf("the stock of sale %q is already held by the Redis of the data folder %s, and a second stock would sell its units twice; %s", sale, c.Folder, c.advice())
 		}
 	}
 	return nil
 }
 
-// lives tells whether the Redis of the claim is alive. One that listens but does not answer
-// counts if the folder's locks say that it runs.
+// advice names what works, without the password of a memory Redis, which is no address for others.
+func (c claim) advice() string {
+	if c.Mode == ModeMemory {
+		return fmt.Sprintf("share it with --data %s", c.Folder)
+	}
+	return fmt.Sprintf("share it with --data %s, or keep your own folder and use its Redis with --redis unix:%s", c.Folder, c.Address)
+}
+
+// lives tells whether the stock of the claim is alive. For a redis-server the locks are asked
+// first: it may live without its socket file, and it comes back while a process uses the folder.
+// A memory Redis is dead if its port is; if it does not answer, the lock of its holder counts.
 func (c claim) lives(ctx context.Context) bool {
+	f := &folder{name: c.Folder, path: c.Folder}
+	if c.Mode != ModeMemory {
+		return isUsed(f.file(usersFile)) || f.serverLives(ctx, c.endpoint)
+	}
 	switch h, _ := probe(ctx, c.endpoint); h {
 	case ready, loading:
 		return true
 	case dead:
 		return false
 	}
-	name := serverFile
-	if c.Mode == ModeMemory {
-		name = lockFile
-	}
-	return isTaken(filepath.Join(c.Folder, name))
+	return isTaken(f.file(lockFile))
 }
 
 // record writes the claims of a Redis that is up.

@@ -13,14 +13,14 @@ func TestASecondStockOfASaleIsRefusedAlsoAfterKill9(t *testing.T) {
 	e := p.ready().endpoint()
 	other := Options{Mode: ModeMemory, Dir: dataFolder(t), Stock: []string{"summer", "demo"}}
 	folder := filepath.Dir(e.Address)
-	words := []string{`sale "demo"`, folder, "--data " + folder, "--redis unix://" + e.Address}
+	words := []string{`sale "demo"`, folder, "--data " + folder, "--redis unix:" + e.Address}
 	refused(t, other, words...)
 	p.kill9()
 	refused(t, other, words...) // the redis-server lives on, and its stock
 	kill9(t, pidOf(t, e))
 	eventually(t, "it is dead", func() bool { h, _ := probe(t.Context(), e); return h == dead })
 	begin(t, other)
-	refused(t, o, `sale "demo"`, "--redis redis://:")
+	refused(t, o, `sale "demo"`, "share it with --data ")
 }
 
 func TestAMemoryStockIsGuardedUntilItsProcessEnds(t *testing.T) {
@@ -31,6 +31,21 @@ func TestAMemoryStockIsGuardedUntilItsProcessEnds(t *testing.T) {
 	refused(t, other, `sale "demo"`)
 	p.kill9()
 	begin(t, other)
+}
+
+func TestTheRefusalNamesNoPasswordAndNoAddressThatNeedsOne(t *testing.T) {
+	first := memoryOptions(home(t))
+	s := begin(t, first)
+	_, err := Start(t.Context(), quiet(memoryOptions(dataFolder(t))))
+	if err == nil {
+		t.Fatal("it started")
+	}
+	says(t, err.Error(), "share it with --data "+s.folder.path)
+	for _, secret := range []string{s.at.Password, "--redis", s.at.Address} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q says %q", err, secret)
+		}
+	}
 }
 
 func TestCloseFreesTheSale(t *testing.T) {
