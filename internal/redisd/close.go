@@ -84,7 +84,10 @@ func (s *Server) shutDown(ctx context.Context) error {
 	// NOSAVE concerns the snapshot only, which we do not use; the append-only file is flushed.
 	// The reply is an error (the connection ends) if all is well, so the lock is what counts.
 	_, err := command(ctx, s.at, "SHUTDOWN", "NOSAVE")
-	for s.folder.serverLives(ctx, s.at) {
+	if nobodyListens(err) {
+		return s.terminate(ctx) // which has nothing to do if the server is gone
+	}
+	for s.runs() || s.folder.serverLives(ctx, s.at) {
 		if !pause(ctx, pollEvery) {
 			return fmt.Errorf("redis-server of %s did not shut down in time (%w); the next start adopts it", s.folder.name, err)
 		}

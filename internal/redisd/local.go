@@ -15,6 +15,9 @@ import (
 // errEnded means that a redis-server died before it answered.
 var errEnded = errors.New("redis-server ended at once")
 
+// serverLockFD is the descriptor with which redis-server holds redis.server.
+const serverLockFD = 3
+
 // child is a redis-server that this process started; 0 is none. It is not waited for by a
 // goroutine, because it may outlive us on purpose; reap collects it when it is gone.
 type child int
@@ -81,10 +84,14 @@ func (s *Server) giveUp(err error) error {
 	return err
 }
 
-// adopt takes over a redis-server whose holder died.
+// adopt takes over a redis-server whose holder died; errEnded if there is none any more.
 func (s *Server) adopt(ctx context.Context, e endpoint) error {
 	s.at = e
-	if err := s.awaitReady(ctx, fileSize(s.folder.file(logFile))); err != nil {
+	from := fileSize(s.folder.file(logFile))
+	if err := s.endUnreachable(ctx); err != nil {
+		return err
+	}
+	if err := s.awaitReady(ctx, from); err != nil {
 		return err
 	}
 	if err := s.describe(ctx); err != nil {
@@ -102,6 +109,9 @@ func (s *Server) spawn() error {
 		return fmt.Errorf("a redis-server still runs on %s: %w", s.folder.name, err)
 	}
 	defer alive.unlock() // ours only; the child has its copy
+	if pids := s.folder.servers(); len(pids) > 0 {
+		return fmt.Errorf("a redis-server still runs on %s, though the file of its lock is gone (%s)", s.folder.name, s.folder.howToEnd())
+	}
 	log, err := os.OpenFile(s.folder.file(logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening the log of redis-server: %w", err)
@@ -111,7 +121,7 @@ func (s *Server) spawn() error {
 	cmd := exec.Command(s.binary, serverArgs(s.folder.path, s.at.Address)...)
 	cmd.Dir = s.folder.path
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{alive.f}
+	cmd.ExtraFiles = []*os.File{alive.f} // becomes serverLockFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting redis-server: %w", err)

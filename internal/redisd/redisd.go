@@ -10,6 +10,8 @@
 //	redis.server  exclusive, inherited by redis-server itself: taken means it lives
 //	redis.json    how to reach it (mode 0600)
 //
+// A sale is known by its id: two folders that sell the same item under two ids have two stocks.
+//
 // It is meant for one host; several hosts share a Redis of their own. Locks are always taken
 // in the order registry, redis.users, redis.lock.
 package redisd
@@ -154,7 +156,7 @@ func (s *Server) bringUp(ctx context.Context, o Options) error {
 // hold makes the Redis of a folder whose lock we have.
 func (s *Server) hold(ctx context.Context, o Options, missing error) error {
 	local := s.folder.localEndpoint()
-	if s.folder.serverLives(ctx, local) {
+	if s.folder.serverLives(ctx, local) || len(s.folder.servers()) > 0 {
 		if o.Mode == ModeMemory {
 			return fmt.Errorf("redis mode is memory, but a redis-server of an earlier run is alive on the data folder %s and holds its stock; use mode local, or another folder with --data", s.folder.name)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -47,35 +48,77 @@ func (s *Server) watchMemoryHolder(ctx context.Context) error {
 	return nil
 }
 
-// watchLocal takes the place of a dead holder, and restarts a dead redis-server while we hold.
+// watchLocal takes the place of a dead holder, and while we hold, restarts a redis-server that
+// died or that nobody can reach any more.
 func (s *Server) watchLocal(ctx context.Context) error {
-	fails, born := 0, time.Now()
+	r := restarts{born: time.Now()}
+	lost := absence{limit: lostAfter}
 	for pause(ctx, watchEvery) {
 		if !s.succeed() {
 			continue
 		}
-		s.child.reap()
-		if isTaken(s.folder.file(serverFile)) || s.folder.serverLives(ctx, s.at) || ctx.Err() != nil {
+		s.keepState()
+		h, why := probe(ctx, s.at)
+		if s.runs() {
+			if !lost.over(why) || ctx.Err() != nil {
+				continue
+			}
+			if done, err := s.replaceWithin(ctx); err != nil || !done {
+				return err
+			}
+		} else if h != dead || ctx.Err() != nil {
 			continue
 		}
-		if time.Since(born) > steadyAfter {
-			fails = 0
+		if err := s.startAgain(ctx, &r); err != nil {
+			return err
 		}
-		if fails == maxRestarts {
-			return fmt.Errorf("redis-server of %s died %d times in a row: %s", s.folder.name, fails+1, lastWords(s.folder.file(logFile), 0))
-		}
-		if s.binary == "" {
-			return fmt.Errorf("redis-server of %s died and no redis-server was found to start again", s.folder.name)
-		}
-		s.log.Error("redis: redis-server died, starting it again", "folder", s.folder.name, "attempt", fails+1)
-		if fails > 0 && !pause(ctx, firstPause<<(fails-1)) {
-			return nil
-		}
-		born = time.Now()
-		fails++
-		if err := s.spawn(); err != nil {
-			s.log.Error("redis: it does not start", "error", err)
-		}
+		lost = absence{limit: bornWithin}
+	}
+	return nil
+}
+
+// keepState writes redis.json again if somebody has removed it; without it nobody can attach.
+func (s *Server) keepState() {
+	if _, err := os.Stat(s.folder.file(stateFile)); errors.Is(err, os.ErrNotExist) {
+		_ = s.folder.writeState(s.at) // tried again at the next look
+	}
+}
+
+// replaceWithin is replace for a watch; done is false if ctx ended first.
+func (s *Server) replaceWithin(ctx context.Context) (done bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	if err = s.replace(limited); ctx.Err() != nil {
+		return false, nil // Close ends it
+	}
+	return err == nil, err
+}
+
+// restarts counts how often redis-server died.
+type restarts struct {
+	fails int
+	born  time.Time
+}
+
+// startAgain starts redis-server after a pause that grows; an error means to give up.
+func (s *Server) startAgain(ctx context.Context, r *restarts) error {
+	if time.Since(r.born) > steadyAfter {
+		r.fails = 0
+	}
+	if r.fails == maxRestarts {
+		return fmt.Errorf("redis-server of %s died %d times in a row: %s", s.folder.name, r.fails+1, lastWords(s.folder.file(logFile), 0))
+	}
+	if s.binary == "" {
+		return fmt.Errorf("redis-server of %s died and no redis-server was found to start again", s.folder.name)
+	}
+	s.log.Error("redis: redis-server has ended, starting it again", "folder", s.folder.name, "attempt", r.fails+1)
+	if r.fails > 0 && !pause(ctx, firstPause<<(r.fails-1)) {
+		return nil
+	}
+	r.born = time.Now()
+	r.fails++
+	if err := s.spawn(); err != nil {
+		s.log.Error("redis: it does not start", "error", err)
 	}
 	return nil
 }
