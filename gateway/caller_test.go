@@ -143,3 +143,16 @@ func TestASignedCookieNamesItsUser(t *testing.T) {
 		}
 	}
 }
+
+// expiredToken is an HS256 token that was over a minute ago, signed with key,
+// and who checks it with secret.
+func expiredToken(t *testing.T, secret, key []byte) (*identifier, string) {
+	t.Helper()
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	w := identifierFor(t, IdentityConfig{JWT: JWTIdentity{Algorithms: []string{"HS256"}, Secret: secret, Claim: "sub"}}, now)
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "a", "exp": now.Add(-time.Minute).Unix()}).SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, token
+}

@@ -43,3 +43,9 @@ func (g *Gateway) origin(x *exchange) string {
 	}
 	return scheme + string(x.c.Request().Header.Host())
 }
+
+// crossSite says that another site's page made the browser ask. What it asks
+// is no offence of the visitor's, or any page could have him shut out.
+func crossSite(x *exchange) bool {
+	return text(x.c.Request().Header.Peek("Sec-Fetch-Site")) == "cross-site"
+}

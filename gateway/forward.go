@@ -28,7 +28,7 @@ func (g *Gateway) forward(x *exchange) Outcome {
 	err := errNotSent // too little time is left to send it
 	started := time.Now()
 	if within > 0 {
-		err = g.shop.do(req, resp, within)
+		err = g.send(x, req, resp, within)
 	}
 	g.seen.upstream.Observe(time.Since(started).Seconds())
 	if err == nil && (!x.buying() || !g.unsettledStatus(resp)) {
@@ -37,6 +37,14 @@ func (g *Gateway) forward(x *exchange) Outcome {
 	status := resp.StatusCode()
 	fasthttp.ReleaseResponse(resp)
 	return g.unanswered(x, err, status)
+}
+
+// send hands the request to the shop: an order on a connection of its own.
+func (g *Gateway) send(x *exchange, req *fasthttp.Request, resp *fasthttp.Response, within time.Duration) error {
+	if x.buying() {
+		return g.shop.order(req, resp, within)
+	}
+	return g.shop.page(req, resp)
 }
 
 // forwardTime is how long this attempt may run. No forward starts with less
@@ -118,7 +126,7 @@ func (g *Gateway) unanswered(x *exchange, err error, status int) Outcome {
 		fault := g.settle(x, settleRelease, "")
 		return Outcome{Kind: UpstreamFailed, Fault: errors.Join(err, fault)}
 	}
-	out := Outcome{Kind: UpstreamUnknown, Location: g.reservationPath(x.order.ID), Fault: err}
+	out := Outcome{Kind: UpstreamUnknown, Location: g.reservationPath(x.order.ID), RetryAfter: g.until(x.result.Reservation.AttemptUntil), Fault: err}
 	if isTimeout(err) {
 		out.Kind = UpstreamTimeout
 	}
@@ -161,7 +169,11 @@ func (g *Gateway) shopRequest(x *exchange, req *fasthttp.Request) {
 	req.Header.SetBytesV("X-Forwarded-Host", in.Host())
 	req.Header.Set("X-Forwarded-Proto", scheme)
 	req.Header.Set("X-Request-Id", x.id)
-	req.SetBodyRaw(shopBody(x))
+	if x.buying() {
+		req.SetBodyRaw(x.body)
+	} else {
+		req.SetBodyRaw(x.c.Request().Body())
+	}
 }
 
 // identityHeader names a configured header that stands for a user or device:
@@ -186,25 +198,6 @@ func (g *Gateway) shopCookies(line string) string {
 		}
 	}
 	return strings.Join(kept, "; ")
-}
-
-// shopBody is the client's body; a form loses the fields that were for weir.
-func shopBody(x *exchange) []byte {
-	body := x.c.Request().Body()
-	kind, _, _ := strings.Cut(text(x.c.Request().Header.ContentType()), ";")
-	if !x.buying() || !strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
-		return body
-	}
-	args := x.c.Request().PostArgs()
-	if !args.Has("weir_pass") && !args.Has("challenge") && !args.Has("answer") {
-		return body
-	}
-	var kept fasthttp.Args
-	args.CopyTo(&kept)
-	for _, own := range []string{"weir_pass", "challenge", "answer"} {
-		kept.Del(own)
-	}
-	return kept.QueryString()
 }
 
 // sign adds what the shop may rely on, and the signature over it (RFC 9421).

@@ -26,6 +26,9 @@ func checkFraming(r *fasthttp.Request) Kind {
 	if !ok {
 		return BadRequest
 	}
+	if len(h.PeekTrailerKeys()) > 0 {
+		return BadRequest // a trailer would be read as a header that nobody in front of us saw
+	}
 	http11 := h.IsHTTP11()
 	switch {
 	case f.hosts > 1, f.hosts == 0 && http11,
@@ -90,6 +93,8 @@ func knownMethod(m []byte) bool {
 func kindOfReadError(err error) Kind {
 	var small *fasthttp.ErrSmallBuffer
 	switch {
+	case isTimeout(err):
+		return RequestTimeout
 	case errors.As(err, &small):
 		return HeadersTooLarge
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):

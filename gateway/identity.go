@@ -72,7 +72,8 @@ type identifier struct {
 	known   [cacheShards]*lru.Cache[string, verified]
 }
 
-// verified is a token that was checked, and until when that holds.
+// verified is a token that was checked, and until when that holds. The user is
+// "" when it did not verify.
 type verified struct {
 	user  string
 	until time.Time
@@ -102,34 +103,53 @@ func newIdentifier(cfg Config, now func() time.Time) (*identifier, error) {
 // identity is hop 2, second half. A token seen before costs a look-up; a new
 // one is charged to its address before its signature is checked, because a
 // check costs up to 40 µs and a flood of made-up tokens is cheap to send. A
-// token that does not verify leaves the caller anonymous and is an offence.
+// token that does not verify leaves the caller anonymous. A forged one is an
+// offence, once; an expired one is what every browser has some day.
 func (g *Gateway) identity(x *exchange) Outcome {
 	x.caller.Device = g.who.deviceOf(x)
 	if user := g.who.headerUser(x); user != "" {
 		x.caller.User = user
 		return Outcome{}
 	}
-	token, check := g.who.token(x)
-	if token == "" {
-		return Outcome{}
+	for _, c := range g.who.credentials(x) {
+		user, out := g.believe(x, c)
+		if user != "" || out.Kind != goOn {
+			x.caller.User = user
+			return out
+		}
 	}
-	shard := g.who.shard(token)
-	if v, ok := shard.Get(token); ok && g.who.now().Before(v.until) {
-		x.caller.User = v.user
-		return Outcome{}
-	}
-	if d := g.tokens.Take(limiter.Keys{addrKey(&x.scratch[0], x.caller.Addr)}); !d.OK {
-		return Outcome{Kind: SharedLimited, RetryAfter: d.RetryAfter}
-	}
-	v, err := check(token)
-	if err != nil {
-		g.judge.tell(x.caller, badTokenOffence)
-		return Outcome{}
-	}
-	shard.Add(strings.Clone(token), v)
-	x.caller.User = v.user
 	return Outcome{}
 }
+
+// believe gives the user of one credential, "" when it does not verify.
+func (g *Gateway) believe(x *exchange, c credential) (string, Outcome) {
+	if c.token == "" {
+		return "", Outcome{}
+	}
+	shard := g.who.shard(c.token)
+	if v, ok := shard.Get(c.token); ok && g.who.now().Before(v.until) {
+		return v.user, Outcome{}
+	}
+	if d := g.tokens.Take(limiter.Keys{addrKey(&x.scratch[0], x.caller.Addr)}); !d.OK {
+		return "", Outcome{Kind: SharedLimited, RetryAfter: d.RetryAfter}
+	}
+	v, err := c.check(c.token)
+	if err != nil {
+		v = verified{until: g.who.now().Add(badTokenTTL)}
+		if forged(err) && !crossSite(x) {
+			g.judge.tell(x.caller, badTokenOffence)
+		}
+	}
+	shard.Add(strings.Clone(c.token), v)
+	return v.user, Outcome{}
+}
+
+// badTokenTTL is how long a token that did not verify is remembered.
+const badTokenTTL = time.Minute
+
+// forged tells a signature that was made up from a genuine token that is over,
+// or meant for somebody else.
+func forged(err error) bool { return !errors.Is(err, jwt.ErrTokenInvalidClaims) }
 
 func (w *identifier) shard(token string) *lru.Cache[string, verified] {
 	return w.known[maphash.String(w.seed, token)%cacheShards]
@@ -147,26 +167,37 @@ func (w *identifier) headerUser(x *exchange) string {
 	return string(user)
 }
 
-// token finds the first configured credential and how to check it.
-func (w *identifier) token(x *exchange) (string, func(string) (verified, error)) {
+// credential is one token of a request, and how to check it.
+type credential struct {
+	token string
+	check func(string) (verified, error)
+}
+
+// credentials are what a request brings, in the order in which they are
+// believed; a place without one is empty.
+func (w *identifier) credentials(x *exchange) (found [3]credential) {
 	h := &x.c.Request().Header
 	if w.cfg.Cookie.Name != "" {
-		if t := h.Cookie(w.cfg.Cookie.Name); len(t) > 0 && len(t) <= maxTokenBytes {
-			return text(t), w.checkCookie
-		}
+		found[0] = credential{bounded(text(h.Cookie(w.cfg.Cookie.Name))), w.checkCookie}
 	}
 	if w.cfg.JWT.Cookie != "" {
-		if t := h.Cookie(w.cfg.JWT.Cookie); len(t) > 0 && len(t) <= maxTokenBytes {
-			return text(t), w.checkJWT
-		}
+		found[1] = credential{bounded(text(h.Cookie(w.cfg.JWT.Cookie))), w.checkJWT}
 	}
 	if w.cfg.JWT.Header != "" {
 		scheme, t, _ := strings.Cut(text(h.Peek(w.cfg.JWT.Header)), " ")
-		if strings.EqualFold(scheme, "Bearer") && t != "" && len(t) <= maxTokenBytes {
-			return t, w.checkJWT
+		if strings.EqualFold(scheme, "Bearer") {
+			found[2] = credential{bounded(t), w.checkJWT}
 		}
 	}
-	return "", nil
+	return found
+}
+
+// bounded drops a token that is too long to be one.
+func bounded(token string) string {
+	if len(token) > maxTokenBytes {
+		return ""
+	}
+	return token
 }
 
 func (w *identifier) checkCookie(token string) (verified, error) {

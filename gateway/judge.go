@@ -119,7 +119,7 @@ func (j *judge) weigh(ctx context.Context, o Offence) {
 const addressFactor = 10
 
 func (j *judge) threshold(s blacklist.Scope) int {
-	if s == blacklist.Addr {
+	if s == blacklist.Addr || s == blacklist.CIDR {
 		return j.cfg.Offences * addressFactor
 	}
 	return j.cfg.Offences
@@ -131,6 +131,10 @@ func suspectOf(c Caller) suspect {
 		return suspect{blacklist.User, c.User}
 	case c.Device != "":
 		return suspect{blacklist.Device, c.Device}
+	}
+	if c.Addr.Is6() {
+		home, _ := c.Addr.Prefix(64) // one household, as the limits count it
+		return suspect{blacklist.CIDR, home.String()}
 	}
 	return suspect{blacklist.Addr, c.Addr.String()}
 }

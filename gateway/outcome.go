@@ -31,6 +31,7 @@ const (
 	BadRequest
 	BadMethod
 	BadVersion
+	RequestTimeout
 	TooLarge
 	HeadersTooLarge
 	CrossSite
@@ -85,6 +86,7 @@ var table = [kinds]row{
 	BadRequest:           {400, "bad_request", "Request not understood", "", true, 0},
 	BadMethod:            {501, "method_unknown", "Method not known here", "", true, 0},
 	BadVersion:           {505, "version_unknown", "HTTP version not spoken here", "", true, 0},
+	RequestTimeout:       {408, "request_timeout", "Request not finished in time", "", false, 0},
 	TooLarge:             {413, "too_large", "Request too large", "", false, 0},
 	HeadersTooLarge:      {431, "headers_too_large", "Headers too large", "", false, 0},
 	CrossSite:            {403, "cross_site", "Sent from another site", "Please start from the sale's own page.", false, 0},
@@ -109,12 +111,12 @@ var table = [kinds]row{
 	NoneFreeNow:          {409, "none_free_now", "None free right now", "All units are held by other buyers; some may come back.", false, 2 * time.Second},
 	NotEnough:            {409, "not_enough", "Not that many left", "Fewer units are left than you asked for.", false, 0},
 	PurchaseLimit:        {409, "purchase_limit", "Limit reached", "You have as many units as one buyer may have.", false, 0},
-	InProgress:           {409, "in_progress", "Your order is on its way", "Another request of yours with this pass is running.", false, time.Second},
+	InProgress:           {409, "in_progress", "Your order is on its way", "An earlier request with this pass is not settled yet. Ask again in a moment.", false, time.Second},
 	OrderMismatch:        {422, "order_mismatch", "Not the order of this pass", "The pass was used for another order.", false, 0},
 	InventoryUnavailable: {503, "inventory_unavailable", "Stock cannot be read right now", "Nothing was taken. Please try again with the same pass.", false, time.Second},
 	OutcomeUnknown:       {503, "outcome_unknown", "We do not know yet", "Your unit may be held. Ask again with the same pass; you cannot buy twice.", false, 2 * time.Second},
 	ShopRefused:          {0, "shop_refused", "The shop refused the order", "", false, 0},
-	UpstreamFailed:       {502, "upstream_failed", "The shop did not answer", "The order was not sent. Please try again.", false, time.Second},
+	UpstreamFailed:       {502, "upstream_failed", "The shop did not answer", "The order was not sent and your unit was given back. Please solve a new picture and try again.", false, time.Second},
 	UpstreamUnknown:      {502, "upstream_unknown", "The shop's answer is missing", "Your unit is held while we ask the shop. Ask again with the same pass; you cannot buy twice.", false, 2 * time.Second},
 	UpstreamTimeout:      {504, "upstream_unknown", "The shop is slow", "Your unit is held while we ask the shop. Ask again with the same pass; you cannot buy twice.", false, 2 * time.Second},
 	Internal:             {500, "internal", "Something went wrong here", "", false, time.Second},
@@ -133,14 +135,17 @@ func refuse(k Kind) Outcome { return Outcome{Kind: k} }
 func refuseWith(k Kind, detail string) Outcome { return Outcome{Kind: k, Detail: detail} }
 
 // retrySeconds rounds d up to whole seconds and spreads callers over one more,
-// so that they do not come back together. The jitter grows with the wait, up
-// to a quarter of it.
+// so that they do not come back together. The jitter grows with the wait, a
+// quarter of it, to a few seconds: who waits for a start must not miss it.
+// mostJitter bounds the spread, in seconds.
+const mostJitter = 3
+
 func retrySeconds(d time.Duration, random uint32) int {
 	if d <= 0 {
 		return 0
 	}
 	secs := int((d + time.Second - 1) / time.Second)
-	return secs + int(random%uint32(secs/4+2))
+	return secs + int(random%uint32(min(secs/4, mostJitter)+2))
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

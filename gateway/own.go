@@ -200,10 +200,17 @@ func (g *Gateway) addReservation(b *pages.Buy, id string) {
 	if err != nil {
 		return
 	}
-	b.Reservation = &pages.Reservation{ID: r.ID, State: string(r.State), Item: r.Item, Quantity: r.Quantity, ExpiresAt: r.ExpiresAt, Order: r.ShopOrder}
+	shown := g.onPage(r)
+	b.Reservation = &shown
+}
+
+// onPage is a reservation as the pages show it.
+func (g *Gateway) onPage(r inventory.Reservation) pages.Reservation {
+	shown := pages.Reservation{ID: r.ID, State: string(r.State), Item: r.Item, Quantity: r.Quantity, ExpiresAt: r.ExpiresAt, Order: r.ShopOrder}
 	if r.ShopOrder != "" {
-		b.Reservation.OrderURL = "/orders/" + url.PathEscape(r.ShopOrder)
+		shown.OrderURL = strings.ReplaceAll(g.cfg.Upstream.OrderPage, "{order}", url.PathEscape(r.ShopOrder))
 	}
+	return shown
 }
 
 // showReservation answers from the ledger in every state of the sale, to the

@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
-	"strconv"
-	"strings"
 	"time"
-
-	"encoding/json"
 
 	"weir/captcha"
 	"weir/inventory"
@@ -25,13 +20,6 @@ const attemptMargin = 2 * time.Second
 
 // maxIdempotencyKey bounds the Idempotency-Key header, in bytes.
 const maxIdempotencyKey = 128
-
-// wish is what the body of a buy request may say. Other fields are the shop's.
-type wish struct {
-	quantity          int64
-	pass              string
-	challenge, answer string
-}
 
 // passAndOrder is hop 7: the pass, its own limit, and the order it stands for.
 func (g *Gateway) passAndOrder(x *exchange) Outcome {
@@ -52,6 +40,7 @@ func (g *Gateway) passAndOrder(x *exchange) Outcome {
 	if d := g.passes.Take(limiter.Keys{id}); !d.OK {
 		return g.keepPass(x, Outcome{Kind: RateLimited, RetryAfter: d.RetryAfter})
 	}
+	x.body = w.rest
 	x.order = inventory.Order{
 		ID: id, Sale: x.view.Sale.ID, Item: x.view.Sale.Item, User: x.caller.User,
 		Quantity: w.quantity, AttemptFor: g.cfg.Upstream.Timeout + attemptMargin,
@@ -150,59 +139,4 @@ func (g *Gateway) passCookie(x *exchange, sale string) string {
 		return "__Host-weir_pass_" + sale
 	}
 	return "weir_pass_" + sale
-}
-
-// readWish reads the few fields that weir needs from the body.
-func readWish(x *exchange) (wish, error) {
-	w := wish{quantity: 1}
-	body := x.c.Request().Body()
-	kind, _, _ := mime.ParseMediaType(string(x.c.Request().Header.ContentType()))
-	if len(body) == 0 {
-		return w, nil
-	}
-	switch kind {
-	case "application/json":
-		return readWishJSON(body)
-	case "application/x-www-form-urlencoded":
-		args := x.c.Request().PostArgs()
-		w.pass, w.challenge, w.answer = string(args.Peek("weir_pass")), string(args.Peek("challenge")), string(args.Peek("answer"))
-		if q := args.Peek("quantity"); len(q) > 0 {
-			n, err := strconv.ParseInt(string(q), 10, 64)
-			if err != nil {
-				return w, fmt.Errorf("quantity %q: must be a whole number", shorten(string(q)))
-			}
-			w.quantity = n
-		}
-	}
-	return w, nil
-}
-
-func readWishJSON(body []byte) (wish, error) {
-	w := wish{quantity: 1}
-	var in struct {
-		Quantity          *json.Number `json:"quantity"`
-		Pass              string       `json:"weir_pass"`
-		Challenge, Answer string
-	}
-	if err := json.Unmarshal(body, &in); err != nil {
-		return w, errors.New("body: not a JSON object as its Content-Type says")
-	}
-	w.pass, w.challenge, w.answer = in.Pass, in.Challenge, in.Answer
-	if in.Quantity != nil {
-		n, err := strconv.ParseInt(in.Quantity.String(), 10, 64)
-		if err != nil {
-			return w, fmt.Errorf("quantity %s: must be a whole number", shorten(in.Quantity.String()))
-		}
-		w.quantity = n
-	}
-	return w, nil
-}
-
-// shorten bounds a value that is quoted back.
-func shorten(s string) string {
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
 }

@@ -49,6 +49,7 @@ type exchange struct {
 	view   inventory.View
 	pass   captcha.Pass
 	token  string // of a pass made in this very request
+	body   []byte // what of an order's body is the shop's
 	order  inventory.Order
 	result inventory.Result
 	lease  limiter.Decision

@@ -61,7 +61,7 @@ func newAccessLog(log *slog.Logger, perSecond int) *accessLog {
 func (g *Gateway) record(x *exchange, out Outcome) {
 	took := time.Since(x.started)
 	g.seen.count(x, out.Kind, took)
-	if table[out.Kind].offence {
+	if table[out.Kind].offence && !crossSite(x) {
 		g.judge.tell(x.caller, out.Kind)
 	}
 	refused := out.Kind != Forwarded && out.Kind != FromLedger && out.Kind != Own

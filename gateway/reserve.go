@@ -83,8 +83,14 @@ func (g *Gateway) known(x *exchange, res inventory.Result) Outcome {
 		if res.Granted {
 			return Outcome{}
 		}
+		if r.AttemptUntil.IsZero() { // the shop has the order and waits for its payment
+			return Outcome{Kind: FromLedger, Location: g.reservationPath(r.ID), answer: g.answerReservation(r)}
+		}
 		return Outcome{Kind: InProgress, Location: g.reservationPath(r.ID), RetryAfter: g.until(r.AttemptUntil)}
 	case inventory.Confirmed:
+		if x.view.Sale.BuyerLimit != 1 {
+			g.forget(x) // he may have more: his next solve is a new order
+		}
 		return Outcome{Kind: FromLedger, Location: g.reservationPath(r.ID), answer: g.answerReservation(r)}
 	}
 	return g.spent(x)
@@ -92,13 +98,7 @@ func (g *Gateway) known(x *exchange, res inventory.Result) Outcome {
 
 // spent frees the buyer to solve again: his next pass is a new order.
 func (g *Gateway) spent(x *exchange) Outcome {
-	if x.pass.OrderID != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), solveTimeout)
-		defer cancel()
-		if err := g.deps.Captcha.Forget(ctx, x.pass); err != nil {
-			g.deps.Log.Warn("forgetting a spent pass", "err", err, "request_id", x.id)
-		}
-	}
+	g.forget(x)
 	x.token = ""
 	return Outcome{Kind: PassSpent, Location: g.reservationPath(x.order.ID)}
 }

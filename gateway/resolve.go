@@ -16,6 +16,8 @@ import (
 const (
 	// sweepEvery is how often each sale is swept for due holds and attempts.
 	sweepEvery = 500 * time.Millisecond
+	// askTimeout bounds one question, and so how long a stop waits for it.
+	askTimeout = 2 * time.Second
 	// askGrace is how long after a hold's end a "no order" of the shop is
 	// believed: its clock may be behind ours.
 	askGrace = time.Second
@@ -25,15 +27,26 @@ const (
 
 // resolve frees due holds and asks the shop about attempts whose outcome
 // nobody settled: a time-out, a hang-up after reading, a gateway that died.
-// The list of them lies in Redis, so any replica finishes another's work.
+// The list of them lies in Redis, so any replica finishes another's work. Each
+// sale is swept by itself: one whose shop hangs delays no other.
 func (g *Gateway) resolve(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	var running sync.WaitGroup
+	defer running.Wait()
+	var busy sync.Map // sale id → being swept
 	for {
 		for _, v := range g.deps.Stock.Views() {
-			if err := g.sweep(ctx, v.Sale.ID); err != nil && ctx.Err() == nil {
-				g.deps.Log.Warn("sweeping a sale", "sale", v.Sale.ID, "err", err)
+			id := v.Sale.ID
+			if _, already := busy.LoadOrStore(id, true); already {
+				continue
 			}
+			running.Go(func() {
+				defer busy.Delete(id)
+				if err := g.sweep(ctx, id); err != nil && ctx.Err() == nil {
+					g.deps.Log.Warn("sweeping a sale", "sale", id, "err", err)
+				}
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -58,6 +71,9 @@ func (g *Gateway) sweep(ctx context.Context, sale string) error {
 	var all sync.WaitGroup
 	for _, r := range swept.Ask {
 		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break // the list lies in Redis; somebody else goes on
+		}
 		all.Go(func() {
 			defer func() { <-slots }()
 			g.askAndSettle(ctx, r)
@@ -114,7 +130,7 @@ func (s *shop) hasOrder(r inventory.Reservation) (has bool, order string, err er
 	path, query, _ := strings.Cut(strings.ReplaceAll(s.cfg.Lookup, "{id}", r.ID), "?")
 	s.target(req, path, query)
 	s.sign(req, map[string]string{"weir-reservation": r.ID, "weir-sale": r.Sale, "weir-item": r.Item})
-	if err := s.do(req, resp, s.cfg.Timeout); err != nil {
+	if err := s.order(req, resp, min(s.cfg.Timeout, askTimeout)); err != nil {
 		return false, "", fmt.Errorf("asking the shop about a reservation: %w", err)
 	}
 	switch resp.StatusCode() {

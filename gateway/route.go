@@ -35,6 +35,7 @@ type route struct {
 	cfg   RouteConfig
 	index int
 	parts []part
+	lower []part // parts with literals in lower case, for guards
 	rest  bool
 	allow string
 }
@@ -89,6 +90,9 @@ func compileRoute(cfg RouteConfig, prefix string) (route, error) {
 		}
 		r.parts = append(r.parts, part{name: name})
 	}
+	for _, p := range r.parts {
+		r.lower = append(r.lower, part{literal: strings.ToLower(p.literal), name: p.name})
+	}
 	if cfg.Kind == Buy && items != 1 {
 		return r, fmt.Errorf("path %q: a buy route needs {item} once", cfg.Path)
 	}
@@ -101,11 +105,13 @@ func withEdgeMethods(methods []string) []string {
 }
 
 // match says whether path is r's, and which item it names.
-func (r *route) match(path string) (item string, ok bool) {
+func (r *route) match(path string) (item string, ok bool) { return matchParts(r.parts, r.rest, path) }
+
+func matchParts(parts []part, open bool, path string) (item string, ok bool) {
 	rest := path[1:]
-	for i, p := range r.parts {
+	for i, p := range parts {
 		segment, tail, more := strings.Cut(rest, "/")
-		if last := i == len(r.parts)-1; !last && !more || last && more && !r.rest {
+		if last := i == len(parts)-1; !last && !more || last && more && !open {
 			return "", false
 		}
 		switch {
@@ -119,6 +125,18 @@ func (r *route) match(path string) (item string, ok bool) {
 	return item, true
 }
 
+// guards says whether a lenient shop could take path for r's: with another case,
+// or a slash at the end. Such a path is nobody's, or a catch-all would carry a
+// buy to the shop that owns no unit.
+func (r *route) guards(path string) bool {
+	path = strings.TrimRight(path, "/")
+	if path == "" {
+		return false
+	}
+	_, ok := matchParts(r.lower, r.rest, strings.ToLower(path))
+	return ok
+}
+
 // route is hop 4. A path that a buy route guards is that route's alone: with
 // another method it is refused, never handed to a later catch-all.
 func (g *Gateway) route(x *exchange) Outcome {
@@ -130,6 +148,9 @@ func (g *Gateway) route(x *exchange) Outcome {
 	for i := range g.routes {
 		r := &g.routes[i]
 		item, ok := r.match(x.path)
+		if !ok && r.cfg.Kind == Buy && r.guards(x.path) {
+			return refuse(NotFound)
+		}
 		if !ok {
 			continue
 		}

@@ -16,6 +16,9 @@ func (g *Gateway) sale(x *exchange) Outcome {
 		return refuseWith(BadRequest, "item: 1 to 64 characters of A-Z a-z 0-9 . _ -")
 	}
 	view, ok := g.deps.Stock.ViewOfItem(x.param)
+	if _, planned := g.cfg.Items[x.param]; planned && !ok {
+		return refuse(NotOnSale)
+	}
 	if !ok {
 		return refuseWith(NotFound, "This item is not in any sale.")
 	}

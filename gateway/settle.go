@@ -36,7 +36,9 @@ func (g *Gateway) settle(x *exchange, what settlement, shopOrder string) error {
 	if err != nil {
 		g.seen.unsettled.Inc()
 	}
-	if what == settleRelease && err == nil {
+	// The pass of a closed order is spent; so is that of a sold one when the
+	// buyer may have more. With a limit of one it stays his way back.
+	if err == nil && (what == settleRelease || mayConfirm(x.view.Sale) && x.view.Sale.BuyerLimit != 1) {
 		g.forget(x)
 	}
 	return err

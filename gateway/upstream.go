@@ -25,7 +25,9 @@ type UpstreamConfig struct {
 	// Lookup is the path that tells whether the shop has an order of a
 	// reservation, with {id} in it: 200 yes, 404 no.
 	Lookup string
-	KeyID  string
+	// OrderPage is the shop's page of an order, with {order} in it; "" names none.
+	OrderPage string
+	KeyID     string
 }
 
 var (
@@ -38,33 +40,42 @@ var (
 // shop is the client of the upstream. It sends each request at most once:
 // fasthttp's own repeats are off, because a shop that read an order and hung
 // up would get it five times.
+//
+// Orders, and questions about them, never share a connection: each has one of
+// its own, so that no stray byte of another answer can settle it, and no crowd
+// that reads pages can keep it from being sent. Pages keep theirs alive.
 type shop struct {
 	cfg    UpstreamConfig
 	key    []byte
 	now    func() time.Time
-	client *fasthttp.HostClient
+	orders *fasthttp.HostClient
+	pages  *fasthttp.HostClient
 }
 
 func newShop(cfg UpstreamConfig, key []byte, now func() time.Time) *shop {
 	s := &shop{cfg: cfg, key: key, now: now}
-	s.client = &fasthttp.HostClient{
-		Addr:                      hostPort(cfg.URL),
-		IsTLS:                     cfg.URL.Scheme == "https",
-		MaxConns:                  cfg.MaxConnections,
-		MaxConnWaitTimeout:        cfg.ConnectTimeout,
+	s.orders, s.pages = s.client(), s.client()
+	return s
+}
+
+func (s *shop) client() *fasthttp.HostClient {
+	return &fasthttp.HostClient{
+		Addr:                      hostPort(s.cfg.URL),
+		IsTLS:                     s.cfg.URL.Scheme == "https",
+		MaxConns:                  s.cfg.MaxConnections,
+		MaxConnWaitTimeout:        s.cfg.ConnectTimeout,
 		MaxIdemponentCallAttempts: 1,
 		RetryIfErr:                func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
-		ReadTimeout:               cfg.Timeout,
-		WriteTimeout:              cfg.Timeout,
-		MaxIdleConnDuration:       cfg.IdleTimeout,
-		MaxResponseBodySize:       cfg.ResponseLimit,
+		ReadTimeout:               s.cfg.Timeout,
+		WriteTimeout:              s.cfg.Timeout,
+		MaxIdleConnDuration:       s.cfg.IdleTimeout,
+		MaxResponseBodySize:       s.cfg.ResponseLimit,
 		ReadBufferSize:            32 << 10,
 		NoDefaultUserAgentHeader:  true,
 		DisablePathNormalizing:    true,
 		SecureErrorLogMessage:     true,
 		Dial:                      s.dial,
 	}
-	return s
 }
 
 func hostPort(u *url.URL) string {
@@ -83,17 +94,48 @@ func (s *shop) dial(addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(errNotSent, err)
 	}
+	if tcp, ok := conn.(*net.TCPConn); ok && s.cfg.URL.Scheme == "http" {
+		raw, err := tcp.SyscallConn()
+		if err != nil {
+			conn.Close()
+			return nil, errors.Join(errNotSent, err)
+		}
+		return &shopConn{Conn: conn, raw: raw}, nil
+	}
 	return conn, nil
 }
 
-// do sends req once. Its error is errNotSent or errUnknown; a time-out also
-// unwraps to fasthttp.ErrTimeout. A reply whose end is framed twice is none.
-func (s *shop) do(req *fasthttp.Request, resp *fasthttp.Response, within time.Duration) error {
-	err := s.client.DoTimeout(req, resp, within)
+// order sends req once, on a connection of its own. Its error is errNotSent or
+// errUnknown; a time-out also unwraps to fasthttp.ErrTimeout.
+func (s *shop) order(req *fasthttp.Request, resp *fasthttp.Response, within time.Duration) error {
+	req.SetConnectionClose()
+	return sent(s.orders.DoTimeout(req, resp, within))
+}
+
+// staleTries bounds how many kept connections a page may find spoilt.
+const staleTries = 3
+
+// page fetches what needs no unit. Answers that shops frame wrongly now and
+// then, those to HEAD, end their connection.
+func (s *shop) page(req *fasthttp.Request, resp *fasthttp.Response) error {
+	if req.Header.IsHead() {
+		req.SetConnectionClose()
+	}
+	var err error
+	for range staleTries {
+		if err = s.pages.DoTimeout(req, resp, s.cfg.Timeout); !errors.Is(err, errStale) {
+			break
+		}
+	}
+	if err == nil && resp.StatusCode() == fasthttp.StatusSwitchingProtocols {
+		return errors.Join(errUnknown, errors.New("the shop switched protocols, unasked"))
+	}
+	return sent(err)
+}
+
+func sent(err error) error {
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, errNotSent):
+	case err == nil, errors.Is(err, errNotSent):
 		return err
 	case errors.Is(err, fasthttp.ErrNoFreeConns), errors.Is(err, fasthttp.ErrDialTimeout):
 		return errors.Join(errNotSent, err)
@@ -125,15 +167,27 @@ func isHop(name string) bool {
 	return false
 }
 
-// isOurs names the headers that only we may say upstream.
+// isOurs names the headers that only we may say upstream, in every spelling
+// that a shop could read them in: CGI, WSGI and PHP see no difference between
+// Weir-User and Weir_User. Overrides of method, path or host are dropped too,
+// since the shop would act on another request than the one that was checked.
 func isOurs(name string) bool {
 	lower := strings.ToLower(name)
-	switch lower {
-	case "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-server",
-		"x-real-ip", "x-request-id", "idempotency-key", "content-digest", "signature", "signature-input", "cookie", "via":
+	if strings.ContainsRune(lower, '_') {
 		return true
 	}
-	return strings.HasPrefix(lower, "weir-")
+	for _, prefix := range []string{"weir-", "x-forwarded", "x-original-", "x-rewrite-", "x-http-method"} {
+		if strings.HasPrefix(lower, prefix) {
+			return true
+		}
+	}
+	switch lower {
+	case "forwarded", "x-real-ip", "x-client-ip", "true-client-ip", "x-cluster-client-ip", "cf-connecting-ip", "fastly-client-ip",
+		"x-host", "x-method-override", "front-end-https", "via",
+		"x-request-id", "idempotency-key", "content-digest", "signature", "signature-input", "cookie":
+		return true
+	}
+	return false
 }
 
 // connectionNames are the further hop-by-hop headers that Connection lists.

@@ -26,7 +26,7 @@ func (g *Gateway) write(x *exchange, out Outcome) {
 			resp.Header.Set("Allow", out.Allow)
 		}
 		out.answer(x)
-		if out.Location != "" && len(resp.Header.Peek("Location")) == 0 {
+		if out.Kind == FromLedger {
 			resp.Header.Set("Content-Location", out.Location)
 		}
 	} else {
@@ -183,8 +183,15 @@ func (g *Gateway) localLocation(to string) string {
 	if err != nil || !strings.EqualFold(u.Host, g.cfg.Upstream.URL.Host) {
 		return to
 	}
-	u.Scheme, u.Host, u.User = "", "", nil
-	return u.String()
+	// One slash at the front: two would name another host.
+	return "/" + strings.TrimLeft(u.RequestURI(), "/\\") + fragment(u)
+}
+
+func fragment(u *url.URL) string {
+	if u.Fragment == "" {
+		return ""
+	}
+	return "#" + u.EscapedFragment()
 }
 
 func contains(list []string, s string) bool {
@@ -203,10 +210,7 @@ func (g *Gateway) answerReservation(r inventory.Reservation) func(*exchange) {
 			g.json(x, fiber.StatusOK, reservationJSON(r))
 			return
 		}
-		shown := pages.Reservation{ID: r.ID, State: string(r.State), Item: r.Item, Quantity: r.Quantity, ExpiresAt: r.ExpiresAt, Order: r.ShopOrder}
-		if shown.Order != "" {
-			shown.OrderURL = "/orders/" + url.PathEscape(r.ShopOrder)
-		}
+		shown := g.onPage(r)
 		g.html(x, func(w *bytes.Buffer) error {
 			return pages.RenderReservation(w, g.cfg.Prefix, shown, g.salePage(r.Sale))
 		})

@@ -111,7 +111,7 @@ func (m *model) repeat(k *modelOrder, o Order) (Code, bool) {
 		return Mismatch, false
 	case m.mayFree(k):
 		m.close(k, Expired)
-	case k.state == Reserved && k.till <= m.now && k.due-m.now >= o.AttemptFor:
+	case k.state == Reserved && k.till != 0 && k.till <= m.now && k.due-m.now >= o.AttemptFor:
 		k.attempt++
 		k.till = m.now + o.AttemptFor
 		m.watch(k, k.till)

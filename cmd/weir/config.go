@@ -91,7 +91,8 @@ type UpstreamConfig struct {
 	IdleTimeout     time.Duration `yaml:"idle_timeout"`
 	ResponseLimit   Size          `yaml:"response_limit"`
 	ReleaseStatuses []int         `yaml:"release_statuses"`
-	Lookup          string        `yaml:"lookup"` // path with {id}; "" = the shop cannot be asked
+	Lookup          string        `yaml:"lookup"`     // path with {id}; "" = the shop cannot be asked
+	OrderPage       string        `yaml:"order_page"` // the shop's page of an order, with {order}; "" = none
 	KeyID           string        `yaml:"key_id"`
 }
 

@@ -58,6 +58,7 @@ func defaultUpstream() UpstreamConfig {
 		ResponseLimit:   1 << 20,
 		ReleaseStatuses: []int{402, 410, 422},
 		Lookup:          "/orders?reservation={id}",
+		OrderPage:       "/orders/{order}",
 		KeyID:           "weir-1",
 	}
 }

@@ -162,7 +162,7 @@ func saleScenarios() map[string]scenario {
 			w.op("POST", "/api/v1/sales/demo/cancel", nil)
 			return attempt(w)
 		}},
-		"not preheated": {code: "not_found", status: 404, change: func(c *Config) { c.Sales[0].Preheat = "by_hand" }, act: attempt},
+		"not preheated": {code: "not_on_sale", status: 409, retry: true, change: func(c *Config) { c.Sales[0].Preheat = "by_hand" }, act: attempt},
 	}
 }
 

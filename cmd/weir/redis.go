@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,7 +19,7 @@ import (
 )
 
 // redisWait is the longest that start-up waits for a Redis to answer.
-const redisWait = 4 * time.Second
+const redisWait = 3 * time.Second
 
 // backing is the Redis that this process works with.
 type backing struct {
@@ -119,6 +120,9 @@ func answers(ctx context.Context, rdb redis.UniversalClient) error {
 	}
 }
 
+// memoryModeSays is how miniredis refuses INFO server.
+const memoryModeSays = "section (server) is not supported"
+
 var (
 	versionLine = regexp.MustCompile(`(?m)^redis_version:(\d+)\.(\S+)`)
 	policyLine  = regexp.MustCompile(`(?m)^maxmemory_policy:(\S+)`)
@@ -130,10 +134,13 @@ func (b *backing) checkStock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, redisWait)
 	defer cancel()
 	info, err := b.stock.Info(ctx, "server").Result()
-	if err != nil || !strings.Contains(info, "run_id:") {
-		b.memory = true // the memory mode of another weir
-		b.describe += " (memory: nothing survives a restart)"
+	if err != nil && strings.Contains(err.Error(), memoryModeSays) {
+		b.memory = true
+		b.describe += " (the memory mode of another weir: nothing survives a restart)"
 		return nil
+	}
+	if err != nil || !strings.Contains(info, "run_id:") {
+		return fmt.Errorf("redis.stock: INFO must be allowed, since stock is guarded by it: %w", cmp.Or(err, errors.New("no run_id in INFO server")))
 	}
 	if v := versionLine.FindStringSubmatch(info); v != nil {
 		if major, _ := strconv.Atoi(v[1]); major < 7 {

@@ -25,6 +25,9 @@ func (k *checker) upstream(u UpstreamConfig) {
 	if u.Lookup != "" && (!strings.HasPrefix(u.Lookup, "/") || strings.Count(u.Lookup, "{id}") != 1 || strings.ContainsAny(u.Lookup, " #\r\n")) {
 		k.add("upstream.lookup", "(%s) is no lookup, right is a path with {id} once such as /orders?reservation={id}", clip(u.Lookup))
 	}
+	if p := u.OrderPage; p != "" && (!localPath(p) || strings.Count(p, "{order}") != 1) {
+		k.add("upstream.order_page", "(%s) is no page of this site, right is a path with {order} once such as /orders/{order}, or \"\"", clip(p))
+	}
 	k.name("upstream.key_id", u.KeyID)
 }
 
@@ -45,7 +48,7 @@ func (k *checker) identity(id IdentityConfig, proxies bool) {
 		}
 	}
 	between(k, "identity.cache", id.Cache, 1, 10_000_000)
-	if s := id.SignIn; s != "" && (!strings.HasPrefix(s, "/") || strings.HasPrefix(s, "//") || strings.ContainsAny(s, " \r\n\\")) {
+	if s := id.SignIn; s != "" && !localPath(s) {
 		k.add("identity.sign_in", "(%s) is no path of this site, right is such as /login?back={page}, or \"\"", clip(s))
 	}
 }
@@ -79,4 +82,9 @@ func (k *checker) jwt(j JWTConfig) {
 	if j.Claim == "" {
 		k.add("identity.jwt.claim", "is empty, right is the claim that names the user such as sub")
 	}
+}
+
+// localPath says whether p is a path of this site: no browser takes it for another.
+func localPath(p string) bool {
+	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.ContainsAny(p, " \r\n\t\\")
 }

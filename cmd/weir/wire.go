@@ -182,7 +182,7 @@ func upstreamConfig(u UpstreamConfig, shop *url.URL) gateway.UpstreamConfig {
 	return gateway.UpstreamConfig{
 		URL: shop, Timeout: u.Timeout, ConnectTimeout: u.ConnectTimeout, IdleTimeout: u.IdleTimeout,
 		MaxConnections: u.MaxConnections, ResponseLimit: int(u.ResponseLimit),
-		ReleaseStatuses: u.ReleaseStatuses, Lookup: u.Lookup, KeyID: u.KeyID,
+		ReleaseStatuses: u.ReleaseStatuses, Lookup: u.Lookup, OrderPage: u.OrderPage, KeyID: u.KeyID,
 	}
 }
 

@@ -30,7 +30,8 @@ if r then
   if r.user ~= user or item ~= b.item or r.quantity ~= quantity then return answer(-6) end
   if may_free(b, r) then
     close(b, id, r, 'e', 'reserved') -- its entry in the list is skipped later
-  elseif r.state == 'r' and b.desired ~= 'cancelled' and r.till <= b.now and r.due - b.now >= attempt_for then
+  -- till 0: the shop has accepted and waits for the payment; nothing to forward.
+  elseif r.state == 'r' and b.desired ~= 'cancelled' and r.till > 0 and r.till <= b.now and r.due - b.now >= attempt_for then
     r.attempt, r.till = r.attempt + 1, b.now + attempt_for
     save(b, id, r)
     watch(b, id, r, r.till)
