@@ -101,6 +101,10 @@ func weir(t *testing.T, dir string, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.cmd.Process.Kill()
+		select {
+		case <-p.exited:
+		case <-time.After(10 * time.Second):
+		}
 		if t.Failed() {
 			t.Logf("stderr of a weir:\n%.4000s", p.stderr)
 		}
@@ -131,7 +135,27 @@ func isolate(t *testing.T) string {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("WEIR_ADMIN_TOKEN", "")
-	return t.TempDir()
+	dir := t.TempDir()
+	t.Cleanup(func() { endRedis(t, filepath.Join(dir, "data")) })
+	return dir
+}
+
+// endRedis ends a redis-server that outlived its killed gateways, as designed:
+// who attaches last and closes ends it.
+func endRedis(t *testing.T, data string) {
+	if _, err := os.Stat(data); err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	last, err := redisd.Start(ctx, redisd.Options{Mode: redisd.ModeLocal, Dir: data})
+	if err != nil {
+		t.Errorf("attaching to end Redis: %v", err)
+		return
+	}
+	if err := last.Close(ctx); err != nil {
+		t.Errorf("ending Redis: %v", err)
+	}
 }
 
 // processConfig writes a configuration for processes: own ports, no limits.
