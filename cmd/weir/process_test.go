@@ -44,7 +44,7 @@ type process struct {
 	url, admin string
 	token      string
 	stderr     *lockedBuffer
-	exited     chan error
+	exited     chan struct{} // closed when the process is gone
 }
 
 type lockedBuffer struct {
@@ -69,7 +69,7 @@ var bannerLine = regexp.MustCompile(`^  (public|private|admin token) +(\S+)`)
 // weir starts the program as a process in dir; it does not wait for the banner.
 func weir(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0], args...), stderr: &lockedBuffer{}, exited: make(chan error, 1)}
+	p := &process{cmd: exec.Command(os.Args[0], args...), stderr: &lockedBuffer{}, exited: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Env = append(os.Environ(), asWeir+"=1")
 	p.cmd.Stderr = p.stderr
@@ -97,7 +97,8 @@ func weir(t *testing.T, dir string, args ...string) *process {
 				}
 			}
 		}
-		p.exited <- p.cmd.Wait()
+		_ = p.cmd.Wait() // its exit code is read from ProcessState
+		close(p.exited)
 	}()
 	t.Cleanup(func() {
 		p.cmd.Process.Kill()
@@ -111,8 +112,7 @@ func weir(t *testing.T, dir string, args ...string) *process {
 	})
 	select {
 	case <-ready:
-	case err := <-p.exited:
-		p.exited <- err
+	case <-p.exited:
 	case <-time.After(20 * time.Second):
 		t.Fatalf("no banner within 20 s:\n%s", p.stderr)
 	}
