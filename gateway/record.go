@@ -51,7 +51,7 @@ const faultsPerSecond = 20
 func newAccessLog(log *slog.Logger, perSecond int) *accessLog {
 	return &accessLog{
 		log:      log,
-		refusals: rate.NewLimiter(rate.Limit(perSecond), max(perSecond, 1)),
+		refusals: rate.NewLimiter(rate.Limit(perSecond), perSecond),
 		faults:   rate.NewLimiter(faultsPerSecond, faultsPerSecond),
 	}
 }

@@ -67,8 +67,12 @@ func openEmbedded(ctx context.Context, c Config, log *slog.Logger) (*backing, er
 		return nil, err
 	}
 	_, address, password := server.Network()
-	one := c.Redis.Stock
-	one.Addresses = []string{address}
+	// Of the settings only the time-outs and the pool are for our own Redis.
+	own := c.Redis.Stock
+	one := RedisServer{
+		Addresses: []string{address}, Pool: own.Pool,
+		DialTimeout: own.DialTimeout, ReadTimeout: own.ReadTimeout, WriteTimeout: own.WriteTimeout,
+	}
 	b := &backing{embedded: server, memory: server.Mode() == redisd.ModeMemory, describe: server.Describe()}
 	b.stock = newClient(one, NewSecret(password))
 	b.shared = b.stock

@@ -29,7 +29,9 @@ func (k *checker) routes(list []RouteConfig, l ListenConfig) {
 		if r.Kind == "proxy" && r.Captcha {
 			k.add(path+".captcha", "is only for routes of kind buy, right is false")
 		}
-		between(k, path+".body_limit", r.BodyLimit, 0, 64<<20)
+		if r.BodyLimit < 0 || r.BodyLimit > l.BodyLimit {
+			k.add(path+".body_limit", "(%s) is more than listen.body_limit (%s) lets in, right is less, or to raise that one", r.BodyLimit, l.BodyLimit)
+		}
 		k.pattern(path+".path", r, l.Prefix)
 		for _, m := range r.Methods {
 			shape := m + " " + patternShape(r.Path)
