@@ -99,7 +99,7 @@ func TestARealShopsFileMeansWhatItSays(t *testing.T) {
 	check(len(c.Upstream.ReleaseStatuses) == 0, "a list replaces the default list")
 	check(c.Redis.Shared != nil && c.Redis.Shared.Pool == 32 && c.Redis.Shared.Username == "", "redis.shared has the defaults, not the values of stock")
 	check(c.Routes[0].Captcha && c.Routes[0].Auth == "required", "a buy route wants captcha and user unless told otherwise")
-	check(!c.Routes[1].Captcha && c.Routes[1].BodyLimit == 2048, "a proxy route has no captcha")
+	check(!c.Routes[1].Captcha && c.Routes[1].BodyLimit == 1024, "a proxy route has no captcha")
 	check(c.Limits.User.Rate == 0.5 && c.Limits.User.Per == time.Second && c.Limits.Pass.Mode == "off", "limits merge key by key")
 
 	s := c.Sales[0].Plan(time.Time{})
