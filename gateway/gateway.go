@@ -36,6 +36,7 @@ type Gateway struct {
 	judge    *judge
 	seen     *metrics
 	log      *accessLog
+	plain    *plainBodies
 	pool     sync.Pool
 	ids      requestIDs
 	draining atomic.Bool
@@ -47,7 +48,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g := &Gateway{cfg: cfg, deps: deps}
+	g := &Gateway{cfg: cfg, deps: deps, plain: newPlainBodies()}
 	g.pool.New = func() any { return new(exchange) }
 	var err error
 	if g.routes, err = compileRoutes(cfg.Routes, cfg.Prefix); err != nil {

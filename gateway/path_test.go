@@ -1,8 +1,12 @@
 package gateway
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
+
+	"weir/internal/problem"
 )
 
 func TestOnePathHasOneSpelling(t *testing.T) {
@@ -141,6 +145,26 @@ func TestEveryOutcomeHasItsRow(t *testing.T) {
 		codes[k.label()] = true
 		if (r.status == 429 || r.status == 503) && r.retry == 0 {
 			t.Errorf("%s: %d without Retry-After", r.code, r.status)
+		}
+	}
+}
+
+func TestAPlainRefusalReadsLikeAnyOther(t *testing.T) {
+	plain := newPlainBodies()
+	for k := Forwarded; k < kinds; k++ {
+		for _, retry := range []int{0, 7} {
+			r := table[k]
+			var want, got map[string]any
+			p := problem.Problem{Title: r.title, Status: r.status, Code: r.code, Detail: r.detail, RequestID: "0a1b", RetryAfter: retry}
+			if err := json.Unmarshal(p.JSON(), &want); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(plain.body(k, "0a1b", retry), &got); err != nil {
+				t.Fatalf("%s: %v", r.code, err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %v, want %v", r.code, got, want)
+			}
 		}
 	}
 }

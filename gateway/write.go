@@ -72,6 +72,11 @@ func (g *Gateway) writeRefusal(x *exchange, out Outcome) {
 		g.refusalPage(x, out, detail, retry)
 		return
 	}
+	h.SetContentType(problem.ContentType)
+	if out.Location == "" && out.Detail == "" && out.Extra == nil {
+		x.c.Response().SetBodyRaw(g.plain.body(out.Kind, x.id, retry))
+		return
+	}
 	if out.Location != "" {
 		if out.Extra == nil {
 			out.Extra = map[string]any{}
@@ -79,7 +84,6 @@ func (g *Gateway) writeRefusal(x *exchange, out Outcome) {
 		out.Extra["reservation"] = out.Location
 	}
 	p := problem.Problem{Title: r.title, Status: r.status, Code: r.code, Detail: detail, RequestID: x.id, RetryAfter: retry, Extra: out.Extra}
-	h.SetContentType(problem.ContentType)
 	x.c.Response().SetBodyRaw(p.JSON())
 }
 
