@@ -49,7 +49,8 @@ func openRegistry(ctx context.Context) (*registry, error) {
 
 func (r *registry) unlock() { r.lock.unlock() }
 
-// refuse returns an error if a sale's stock lies in a living Redis of another folder.
+// refuse returns an error if a sale's stock lies in a living Redis of another folder, or in
+// the files of one that was killed.
 func (r *registry) refuse(ctx context.Context, folder string, sales []string) error {
 	for _, sale := range sales {
 		c, err := r.read(sale)
@@ -59,8 +60,14 @@ func (r *registry) refuse(ctx context.Context, folder string, sales []string) er
 		if err != nil {
 			return err
 		}
-		if c.Folder != folder && c.lives(ctx) {
+		if c.Folder == folder {
+			continue
+		}
+		if c.lives(ctx) {
 			return fmt.Errorf("the stock of sale %q is already held by the Redis of the data folder %s, and a second stock would sell its units twice; %s", sale, c.Folder, c.advice())
+		}
+		if c.abandoned() {
+			return fmt.Errorf("the stock of sale %q was left in the data folder %s by a weir that was killed, and a second stock would sell its units twice; go on with it by --data %s, or give it up by removing that folder", sale, c.Folder, c.Folder)
 		}
 	}
 	return nil
@@ -89,6 +96,13 @@ func (c claim) lives(ctx context.Context) bool {
 		return false
 	}
 	return isTaken(f.file(lockFile))
+}
+
+// abandoned tells whether the stock lies on disk though nobody holds it: its last user was
+// killed, for a Close removes the claim.
+func (c claim) abandoned() bool {
+	f := &folder{name: c.Folder, path: c.Folder}
+	return c.Mode != ModeMemory && f.hasAppendOnly()
 }
 
 // record writes the claims of a Redis that is up.

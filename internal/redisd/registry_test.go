@@ -19,7 +19,11 @@ func TestASecondStockOfASaleIsRefusedAlsoAfterKill9(t *testing.T) {
 	refused(t, other, words...) // the redis-server lives on, and its stock
 	kill9(t, pidOf(t, e))
 	eventually(t, "it is dead", func() bool { h, _ := probe(t.Context(), e); return h == dead })
-	begin(t, other)
+	refused(t, other, `sale "demo"`, "was left in the data folder "+folder, "--data "+folder) // on disk
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, other) // given up on purpose
 	refused(t, o, `sale "demo"`, "share it with --data ")
 }
 
