@@ -90,6 +90,7 @@ func (g *Gateway) Run(ctx context.Context, ln net.Listener) error {
 	case <-ctx.Done():
 	}
 	g.draining.Store(true)
+	g.deps.Log.Info("draining the public listener", "at_most", g.cfg.Server.Drain.String())
 	err := app.ShutdownWithTimeout(g.cfg.Server.Drain)
 	if errors.Is(err, context.DeadlineExceeded) {
 		g.deps.Log.Warn("stopped with requests still running", "after", g.cfg.Server.Drain)

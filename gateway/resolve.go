@@ -91,6 +91,9 @@ func (g *Gateway) askAndSettle(ctx context.Context, r inventory.Reservation) {
 	switch {
 	case err != nil:
 		g.seen.asked.WithLabelValues("unknown").Inc()
+		if g.log.faults.Allow() {
+			g.deps.Log.Warn("the shop cannot be asked about an open attempt (upstream.lookup)", "sale", r.Sale, "reservation", r.ID, "err", err)
+		}
 		if !r.Stuck && g.deps.Now().After(r.ExpiresAt) {
 			g.deps.Log.Error("a hold is due and the shop cannot say whether it has an order", "sale", r.Sale, "reservation", r.ID, "err", err)
 			err = g.deps.Stock.MarkStuck(ctx, r.Sale, r.ID)

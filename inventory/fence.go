@@ -23,7 +23,7 @@ func (s *Store) rearm(ctx context.Context, e *entry) error {
 	sale := e.view.Sale.ID
 	switch r.code {
 	case 0:
-		s.log.Warn("Redis restarted; the stock is complete and goes on", "sale", sale, "seq", r.seq)
+		s.log.Info("Redis restarted; the stock is complete and goes on", "sale", sale, "seq", r.seq)
 	case 2:
 		return s.pauseForGap(ctx, e, seen, r.seq)
 	case -1:

@@ -16,7 +16,7 @@ effective one as YAML; of secrets it says only whether they are set. With faults
 it prints all of them, each with file, line and key, and exits 1.`,
 		Example: `  weir check
   weir check -c /etc/weir/config.yaml
-  WEIR_SECRET=… weir check --upstream http://10.0.0.5:8000`,
+  WEIR_SECRET=… WEIR_JWT_SECRET=… WEIR_ADMIN_TOKEN=… weir check --upstream http://10.0.0.5:8000`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, secrets, err := a.configured(o, cmd.Flags().Changed("config"))

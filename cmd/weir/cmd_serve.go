@@ -17,7 +17,8 @@ sample shop, an open demo sale, an embedded Redis.`
 const serveExample = `  weir                                          first look, open http://localhost:8080
   weir serve -c /etc/weir/config.yaml
   weir serve --listen :8081 --admin 127.0.0.1:9091      a second replica on the same data folder
-  weir serve --redis 10.0.0.4:6379 --upstream http://10.0.0.5:8000`
+  weir serve --redis 10.0.0.4:6379                      a replica on a Redis of your own
+  WEIR_SECRET=… WEIR_JWT_SECRET=… WEIR_ADMIN_TOKEN=… weir serve --upstream http://10.0.0.5:8000`
 
 func newServe(a *app) *cobra.Command {
 	var o overrides

@@ -369,3 +369,17 @@ func TestSigtermDrainsAndExits0(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, p.stderr)
 	}
 }
+
+func TestARestartOfTheDefaultsWarnsOfNothing(t *testing.T) {
+	needRedis(t)
+	dir := isolate(t)
+	for range 2 {
+		p := weir(t, dir, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.exit(t, 15*time.Second); code != 0 || strings.Contains(p.stderr.String(), "WARN") {
+			t.Errorf("exit code %d:\n%s", code, p.stderr)
+		}
+	}
+}

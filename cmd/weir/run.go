@@ -72,7 +72,7 @@ func usage(rule cobra.PositionalArgs) cobra.PositionalArgs {
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: usage(cobra.NoArgs)}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return usagef("%s: say what to do; see: %s --help", cmd.CommandPath(), cmd.CommandPath())
+		return usagef("%s: say what to do; see: %s --help", cmd.Name(), cmd.CommandPath())
 	}
 	cmd.AddCommand(verbs...)
 	return cmd

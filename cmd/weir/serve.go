@@ -172,16 +172,13 @@ func (p *program) makeConsole(context.Context) (err error) {
 	return err
 }
 
-// plan is the sale of the file. A time that the file gives relative to the start
-// was settled by the first preheat: at a restart it is the stored one.
+// plan is the sale of the file. An end that the file counts from the start was
+// settled by the first preheat: at a restart it is the stored one.
 func (p *program) plan(s SaleConfig) inventory.Sale {
 	sale := s.Plan(p.clock.Now())
 	v, known := p.stock.View(s.ID)
 	if !known || v.Sale.Version != s.Version {
 		return sale
-	}
-	if s.StartsAt.Now() {
-		sale.StartAt = v.Sale.StartAt
 	}
 	if s.EndsAt.After > 0 {
 		sale.EndAt = v.Sale.EndAt
@@ -231,6 +228,7 @@ func (p *program) run(ctx context.Context) error {
 	stopped.add(func(c context.Context) error { return p.gateway.Run(c, p.public) })
 
 	err := stopped.run(ctx, cancel)
+	p.log.Info("stopped")
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
