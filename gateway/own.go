@@ -163,6 +163,10 @@ func (g *Gateway) buyPage(x *exchange, v inventory.View) pages.Buy {
 	if p, err := g.deps.Captcha.Verify(g.passToken(x, "")); signed(err) && g.ours(x, p) {
 		b.HasPass, b.PassExpires, b.OrderID = err == nil, p.Expires, p.OrderID
 		g.addReservation(&b, p.OrderID)
+		if r := b.Reservation; r != nil && orderAgain(inventory.State(r.State), v.Sale) {
+			x.pass, b.HasPass, b.MayBuyMore = p, false, r.State == string(inventory.Confirmed)
+			g.forget(x)
+		}
 	}
 	args := x.c.Request().URI().QueryArgs()
 	if id := string(args.Peek("challenge")); id != "" && !b.HasPass {
@@ -171,6 +175,12 @@ func (g *Gateway) buyPage(x *exchange, v inventory.View) pages.Buy {
 	b.MessageCode = string(args.Peek("note"))
 	b.Message = note(b.MessageCode)
 	return b
+}
+
+// orderAgain says that a pass has done its work and the next solve is to make
+// a new order: nothing came of this one, or the buyer may have more.
+func orderAgain(state inventory.State, sale inventory.Sale) bool {
+	return state != inventory.Reserved && (state != inventory.Confirmed || sale.BuyerLimit != 1)
 }
 
 // challengeOnPage shows a challenge that was just issued. The picture itself

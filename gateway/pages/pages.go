@@ -38,6 +38,7 @@ type Buy struct {
 	OrderID     string // of the pass: the reservation it leads to
 
 	Reservation *Reservation // of this buyer, when known
+	MayBuyMore  bool         // his order is placed and the sale lets him place another
 
 	Message, MessageCode string // last result in words; the code picks its tone
 }

@@ -81,6 +81,10 @@ func buyScenes() []scene {
 			b.Reservation = held("confirmed")
 			b.Reservation.Order, b.Reservation.OrderURL = "o-9", "/orders/o-9"
 		}, []string{"It is yours", "o-9", `href="/orders/o-9"`}, []string{`id="buy"`}),
+		buyScene("bought, and may buy more", func(b *Buy) { b.Reservation, b.MayBuyMore = held("confirmed"), true },
+			[]string{"It is yours", `type="submit">Buy another</button>`, ask, dark}, []string{lit}),
+		buyScene("bought, may buy more, sold out", func(b *Buy) { b.Reservation, b.MayBuyMore, b.SoldOut = held("confirmed"), true, true },
+			[]string{"It is yours"}, []string{"Buy another", ask}),
 		buyScene("given back", func(b *Buy) { b.Reservation = held("released") }, []string{"Not sold", ask}, nil),
 		buyScene("no name", func(b *Buy) { b.ItemName = "" }, []string{"<h1>1001</h1>"}, nil),
 	}

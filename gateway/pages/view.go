@@ -96,7 +96,7 @@ func toneOf(code string) string {
 
 // Active says that the buyer can still do something here: solve or buy.
 func (v buyView) Active() bool {
-	return (v.Phase == phaseSoon || v.Phase == phaseOpen) && (v.Held == nil || !v.Held.Standing)
+	return (v.Phase == phaseSoon || v.Phase == phaseOpen) && (v.Held == nil || !v.Held.Standing || v.MayBuyMore)
 }
 
 // Solve says that a picture stands between the buyer and the button.
