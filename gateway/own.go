@@ -284,6 +284,8 @@ func see(x *exchange, page string) {
 const captchaTimeout = time.Second
 
 // signInURL is where a visitor signs in and is sent back from.
-func (g *Gateway) signInURL(sale string) string {
-	return strings.ReplaceAll(g.cfg.SignIn, "{page}", url.QueryEscape(g.salePage(sale)))
+func (g *Gateway) signInURL(sale string) string { return g.signInTo(g.salePage(sale)) }
+
+func (g *Gateway) signInTo(page string) string {
+	return strings.ReplaceAll(g.cfg.SignIn, "{page}", url.QueryEscape(page))
 }

@@ -90,15 +90,13 @@ func (g *Gateway) writeRefusal(x *exchange, out Outcome) {
 // refusalPage is the same for people.
 func (g *Gateway) refusalPage(x *exchange, out Outcome, detail string, retry int) {
 	r := table[out.Kind]
-	back := "/"
-	if x.view.Sale.ID != "" {
-		back = g.salePage(x.view.Sale.ID)
+	shown := pages.Refusal{
+		Prefix: g.cfg.Prefix, Status: r.status, Code: r.code, Title: r.title, Detail: detail,
+		RequestID: x.id, RetryAfter: retry, ReservationURL: out.Location,
 	}
+	g.waysOn(x, out.Kind, &shown)
 	g.html(x, func(w *bytes.Buffer) error {
-		return pages.RenderRefusal(w, pages.Refusal{
-			Prefix: g.cfg.Prefix, Status: r.status, Code: r.code, Title: r.title, Detail: detail,
-			RequestID: x.id, RetryAfter: retry, BackURL: back, ReservationURL: out.Location,
-		})
+		return pages.RenderRefusal(w, shown)
 	})
 }
 

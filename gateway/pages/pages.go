@@ -63,8 +63,16 @@ type Refusal struct {
 	Prefix                         string
 	Status                         int
 	Code, Title, Detail, RequestID string
-	RetryAfter                     int // whole seconds, 0 = not said
-	BackURL, ReservationURL        string
+	RetryAfter                     int       // whole seconds, 0 = not said
+	StartsAt                       time.Time // of a sale that has not begun, else zero
+
+	// Ways on; "" leaves one away.
+	BackURL        string // the sale's page
+	ShopURL        string // the shop's front page, shown when there is no BackURL
+	ReservationURL string
+	SignInURL      string
+	AskAgain       string // where to post the same order again
+	Quantity       int64  // of that order, 0 = not asked for
 }
 
 // RenderBuy writes the buyer's page. Nothing is written when it fails to

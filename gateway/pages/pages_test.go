@@ -90,12 +90,25 @@ func buyScenes() []scene {
 	}
 }
 
+func refused(r Refusal) func(*bytes.Buffer) error {
+	return func(b *bytes.Buffer) error { r.Prefix = "/_weir"; return RenderRefusal(b, r) }
+}
+
 func otherScenes() []scene {
 	out := []scene{
 		{"refusal", func(b *bytes.Buffer) error {
 			return RenderRefusal(b, Refusal{Prefix: "/_weir", Status: 409, Code: "in_progress", Title: "Still working on it",
 				Detail: "Your order is on its way to the shop.", RequestID: "q-1", RetryAfter: 4, BackURL: "/_weir/sales/demo/page", ReservationURL: "/_weir/reservations/r1"})
 		}, []string{"Still working on it", "q-1", `data-seconds="4"`, "See your reservation", "Back to the sale"}, nil},
+		{"refusal signed out", refused(Refusal{Status: 401, Code: "user_required", Title: "Please sign in", Detail: "This needs a signed-in visitor.", SignInURL: "/sign-in?next=%2Fx", ShopURL: "/"}),
+			[]string{"Please sign in first, then come back here.", `href="/sign-in?next=%2Fx">Sign in`, `href="/">Back to the shop`}, []string{"visitor", "Back to the sale"}},
+		{"refusal not found", refused(Refusal{Status: 404, Code: "not_found", Title: "Not found"}), []string{"check the address"}, []string{`class="actions"`, "Back to"}},
+		{"refusal no such sale", refused(Refusal{Status: 404, Code: "not_found", Title: "Not found", Detail: "There is no such sale."}), []string{"There is no such sale."}, []string{"check the address"}},
+		{"refusal shop unknown", refused(Refusal{Status: 504, Code: "upstream_unknown", Title: "The shop is slow", Detail: "Ask again with the same pass.", RetryAfter: 2,
+			AskAgain: "/buy/1001", Quantity: 2, ReservationURL: "/_weir/reservations/r1", BackURL: "/_weir/sales/demo/page"}),
+			[]string{`<form class="once" method="post" action="/buy/1001"><input type="hidden" name="quantity" value="2">`, "Ask again</button>", "See your reservation"}, []string{"same pass"}},
+		{"refusal before the start", refused(Refusal{Status: 409, Code: "sale_not_started", Title: "The sale has not started", RetryAfter: 124_000_000, StartsAt: noon, BackURL: "/_weir/sales/demo/page"}),
+			[]string{"It starts <time", "Wait on the sale&#39;s page"}, []string{"Please wait", "124000000"}},
 		{"bare refusal", func(b *bytes.Buffer) error { return RenderRefusal(b, Refusal{Prefix: "/_weir", Status: 404}) },
 			[]string{"That did not work"}, []string{"Please wait", "Back to", "mention"}},
 	}
@@ -192,7 +205,8 @@ func TestHostileValuesStayText(t *testing.T) {
 		"signed out":  func(w *bytes.Buffer) error { return RenderBuy(w, signedOut) },
 		"reservation": func(w *bytes.Buffer) error { return RenderReservation(w, "/_weir", out, "javascript:alert(1)") },
 		"refusal": func(w *bytes.Buffer) error {
-			return RenderRefusal(w, Refusal{Prefix: "/_weir", Code: evil, Title: evil, Detail: evil, RequestID: evil, BackURL: "javascript:alert(1)", ReservationURL: "javascript:alert(1)"})
+			return RenderRefusal(w, Refusal{Prefix: "/_weir", Code: evil, Title: evil, Detail: evil, RequestID: evil, BackURL: "javascript:alert(1)", ReservationURL: "javascript:alert(1)",
+				SignInURL: "javascript:alert(1)", AskAgain: "javascript:alert(1)", ShopURL: "javascript:alert(1)"})
 		},
 	} {
 		var page bytes.Buffer

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"html/template"
 	"strconv"
 	"strings"
@@ -173,10 +174,30 @@ type refusalView struct {
 	Heading string
 }
 
+// Back is what the way back to the sale is called.
+func (v refusalView) Back() string {
+	if !v.StartsAt.IsZero() {
+		return "Wait on the sale's page"
+	}
+	return "Back to the sale"
+}
+
+// Plain says that the way back is not the first button.
+func (v refusalView) Plain() bool {
+	return v.SignInURL != "" || v.AskAgain != "" || v.ReservationURL != ""
+}
+
 func newRefusalView(r Refusal) refusalView {
-	v := refusalView{Refusal: r, Heading: r.Title}
-	if v.Heading == "" {
-		v.Heading = "That did not work"
+	say := buyersWords(r.Code)
+	v := refusalView{Refusal: r, Heading: cmp.Or(say.title, r.Title, "That did not work")}
+	if say.sentence != "" && (!say.fallback || r.Detail == "") {
+		v.Detail = say.sentence
+	}
+	if r.AskAgain != "" {
+		v.Detail += onceOnly
+	}
+	if !r.StartsAt.IsZero() {
+		v.RetryAfter = 0 // the time says more than a count of seconds, and the sale's page counts
 	}
 	v.frame = frame{PageTitle: v.Heading}
 	return v

@@ -14,13 +14,20 @@ const now = () => Date.now() + offset;
 
 for (const t of document.querySelectorAll("time[data-local]")) localTime(t);
 if (shown) countDown();
-if (buy) buy.addEventListener("submit", onBuy);
+for (const f of document.querySelectorAll("#buy, #again, form.once")) f.addEventListener("submit", once);
 if ($("ask")) $("ask").addEventListener("submit", onAsk);
 for (const f of document.querySelectorAll("form.answer")) f.addEventListener("submit", onAnswer);
 if ($("retry")) waitOut($("retry"));
 if ($("reservation")?.dataset.poll) poll($("reservation"));
-// Back from the shop the page is old. Only the sale's page: others may be answers to a POST.
-addEventListener("pageshow", (e) => { if (e.persisted && buy) location.reload(); });
+// Back from the shop the sale's page is old; others may be answers to a POST and only work again.
+addEventListener("pageshow", (e) => {
+  if (!e.persisted) return;
+  if (buy) return location.reload();
+  for (const b of document.querySelectorAll("form.once button")) {
+    b.removeAttribute("aria-disabled");
+    b.textContent = "Ask again";
+  }
+});
 
 function localTime(t) {
   const d = new Date(t.dateTime);
@@ -174,13 +181,15 @@ function failed(r) {
   return wait;
 }
 
-// onBuy lets the browser submit, but only once.
-function onBuy(event) {
-  const button = buy.querySelector("button");
+// once lets the browser submit an order, but only once.
+function once(event) {
+  const button = buttonOf(event.target);
   if (button.getAttribute("aria-disabled") === "true") return event.preventDefault();
   button.setAttribute("aria-disabled", "true");
   button.textContent = "One moment …";
 }
+
+const buttonOf = (form) => form.querySelector("button") || document.querySelector(`button[form="${form.id}"]`);
 
 function waitOut(el) {
   const until = Date.now() + Number(el.dataset.seconds) * 1000;
