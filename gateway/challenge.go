@@ -15,7 +15,7 @@ import (
 	"weir/limiter"
 )
 
-const imagePrompt = "Type the digits of the picture."
+const imagePrompt = "Type the digits you see or hear."
 
 // fields reads a small JSON object or form of strings; nil when it is neither.
 func fields(x *exchange, names ...string) map[string]string {

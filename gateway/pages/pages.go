@@ -46,7 +46,6 @@ type Buy struct {
 // Challenge is a picture to read.
 type Challenge struct {
 	ID, Prompt, ImageURL, AudioURL string // AudioURL "" when there is no sound
-	ExpiresAt                      time.Time
 }
 
 // Reservation is what the ledger says about an order.

@@ -30,8 +30,8 @@ func soon(wait time.Duration) func(*Buy) {
 }
 
 func picture() *Challenge {
-	return &Challenge{ID: "c1", Prompt: "Type the digits that you see.", ImageURL: "/_weir/challenges/c1/image",
-		AudioURL: "/_weir/challenges/c1/audio", ExpiresAt: noon.Add(time.Minute)}
+	return &Challenge{ID: "c1", Prompt: "Type the digits you see or hear.", ImageURL: "/_weir/challenges/c1/image",
+		AudioURL: "/_weir/challenges/c1/audio"}
 }
 
 func held(state string) *Reservation {
@@ -61,7 +61,8 @@ func buyScenes() []scene {
 		buyScene("running says the old state until it is refreshed", func(b *Buy) { b.State, b.StartsAt = "pending", noon }, []string{"On sale now", ask}, nil),
 		buyScene("running, nothing solved", nil, []string{"On sale now", ask, dark}, []string{lit, "How many"}),
 		buyScene("running, with a picture", func(b *Buy) { b.Challenge = picture() },
-			[]string{`action="/_weir/challenges/c1"`, `src="/_weir/challenges/c1/image"`, "<audio controls", "autofocus", `inputmode="numeric"`}, []string{`id="ask"`, lit}),
+			[]string{`action="/_weir/challenges/c1"`, `src="/_weir/challenges/c1/image"`, "<audio controls", "autofocus", `inputmode="numeric"`,
+				"about a minute", `form="another">Another picture</button>`, `<form id="another" method="post" action="/_weir/challenges">`}, []string{`id="ask"`, lit}),
 		buyScene("running, a picture without sound", func(b *Buy) { b.Challenge = picture(); b.Challenge.AudioURL = "" }, []string{"c1/image"}, []string{`src="/_weir/challenges/c1/audio"`}),
 		buyScene("a wrong answer", func(b *Buy) {
 			b.Challenge, b.Message, b.MessageCode = picture(), "That did not match.", "captcha_wrong"
@@ -75,6 +76,7 @@ func buyScenes() []scene {
 		buyScene("over by the clock", func(b *Buy) { b.EndsAt = noon }, []string{"This sale is over"}, []string{`id="buy"`}),
 		buyScene("ended", func(b *Buy) { b.State = "ended" }, []string{"This sale is over"}, []string{`id="buy"`}),
 		buyScene("cancelled", func(b *Buy) { b.State = "cancelled" }, []string{"does not take place"}, []string{`id="buy"`}),
+		buyScene("cancelled after an order", func(b *Buy) { b.State, b.Reservation = "cancelled", held("confirmed") }, []string{"called off", "it stays valid"}, []string{"does not take place", "Nothing more to do"}),
 		buyScene("held", func(b *Buy) { b.HasPass, b.Reservation = true, held("reserved") }, []string{"Held for you", `id="again"`, "/_weir/reservations/r1"}, []string{`id="buy"`}),
 		buyScene("held, the sale is over", func(b *Buy) { b.State, b.Reservation = "ended", held("reserved") }, []string{"Held for you", "Look again"}, []string{`id="again"`}),
 		buyScene("bought", func(b *Buy) {

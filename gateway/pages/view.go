@@ -55,6 +55,9 @@ func newBuyView(b Buy) buyView {
 	v.frame = frame{PageTitle: v.Name}
 	if b.Reservation != nil {
 		h := newHeldView(b.Prefix, *b.Reservation)
+		if v.Phase == phaseCancelled && h.State == "confirmed" {
+			h.Sentence = "Your order was placed before the sale was called off, and it stays valid. If you have a question about it, please ask the shop."
+		}
 		v.Held = &h
 	}
 	if wait := b.StartsAt.Sub(b.Now); v.Phase == phaseSoon && wait <= autoReload {

@@ -16,7 +16,8 @@ for (const t of document.querySelectorAll("time[data-local]")) localTime(t);
 if (shown) countDown();
 for (const f of document.querySelectorAll("#buy, #again, form.once")) f.addEventListener("submit", once);
 if ($("ask")) $("ask").addEventListener("submit", onAsk);
-for (const f of document.querySelectorAll("form.answer")) f.addEventListener("submit", onAnswer);
+if ($("another")) $("another").addEventListener("submit", onAnother);
+for (const f of document.querySelectorAll("form.answer")) answerable(f);
 if ($("retry")) waitOut($("retry"));
 if ($("reservation")?.dataset.poll) poll($("reservation"));
 // Back from the shop the sale's page is old; others may be answers to a POST and only work again.
@@ -33,7 +34,7 @@ function localTime(t) {
   const d = new Date(t.dateTime);
   if (Number.isNaN(d.getTime())) return;
   const today = d.toDateString() === new Date().toDateString();
-  t.textContent = d.toLocaleString([], today ? { timeStyle: "medium" } : { dateStyle: "medium", timeStyle: "medium" });
+  t.textContent = d.toLocaleString([], today ? { timeStyle: "long" } : { dateStyle: "medium", timeStyle: "long" });
 }
 
 function words(ms) {
@@ -91,7 +92,8 @@ async function post(url, body) {
       method: "POST", redirect: "manual", body: JSON.stringify(body),
       headers: { Accept: "application/json", "Content-Type": "application/json" },
     });
-    return { status: r.status, wait: Number(r.headers.get("Retry-After")) || 0, json: await r.json().catch(() => ({})) };
+    const date = Date.parse(r.headers.get("Date")) || now();
+    return { status: r.status, date, wait: Number(r.headers.get("Retry-After")) || 0, json: await r.json().catch(() => ({})) };
   } catch {
     return { status: 0, wait: 0, json: {} };
   }
@@ -114,11 +116,13 @@ async function askPicture() {
   const r = await post(solve.dataset.challenges, { sale: solve.dataset.sale });
   if (r.status !== 201) return failed(r);
   say("", "info");
-  showPicture(r.json);
+  showPicture(r.json, r.date);
   return 0;
 }
 
-function showPicture(c) {
+// showPicture takes the place of an older one. asked is the server's time of
+// its answer: this computer's clock may be wrong.
+function showPicture(c, asked) {
   const form = $("answer-form").content.firstElementChild.cloneNode(true);
   form.action = `${solve.dataset.challenges}/${encodeURIComponent(c.id)}`;
   form.querySelector(".prompt").textContent = c.prompt;
@@ -129,11 +133,64 @@ function showPicture(c) {
   } else {
     form.querySelector("details").remove();
   }
-  form.addEventListener("submit", onAnswer);
   for (const old of solve.querySelectorAll("form.answer")) old.remove();
   if ($("ask")) $("ask").hidden = true;
   solve.append(form);
+  answerable(form, Date.parse(c.expires_at) - asked);
   form.elements.answer.focus();
+}
+
+async function onAnother(event) {
+  event.preventDefault();
+  const button = event.submitter || document.querySelector("button[form=another]");
+  button.disabled = true;
+  const wait = await askPicture();
+  setTimeout(() => { button.disabled = false; }, wait * 1000);
+}
+
+// answerable brings a picture's form to life for as long as the picture is
+// good: life in ms, when known.
+function answerable(form, life) {
+  form.addEventListener("submit", onAnswer);
+  const image = form.querySelector("img");
+  image.addEventListener("error", () => tooOld(form));
+  if (image.src && image.complete && !image.naturalWidth) tooOld(form);
+  // Who fetches the sound gets more time; how much, the server knows.
+  for (const [el, event] of [["audio", "play"], [".sound a", "click"]]) {
+    form.querySelector(el)?.addEventListener(event, () => { form.dataset.heard = ""; });
+  }
+  if (life) count(form, performance.now() + life);
+}
+
+// count is a quiet clock: the last minute in tens, the last ten in seconds.
+function count(form, until) {
+  const el = form.querySelector(".deadline");
+  const tick = () => {
+    if (!form.isConnected) return;
+    if ("heard" in form.dataset) {
+      el.textContent = "With the sound you have a little longer.";
+      return;
+    }
+    const s = Math.ceil((until - performance.now()) / 1000);
+    if (s <= 0) return tooOld(form);
+    if (s <= 50) el.textContent = `Good for ${s > 10 ? Math.ceil(s / 10) * 10 : s} more seconds.`;
+    setTimeout(tick, 250);
+  };
+  tick();
+}
+
+// tooOld leaves of a picture only the way to a new one.
+function tooOld(form) {
+  if ("over" in form.dataset) return;
+  form.dataset.over = "";
+  const lost = form.contains(document.activeElement);
+  for (const el of form.querySelectorAll(".picture, .sound, .field, button:not([form])")) el.hidden = true;
+  form.querySelector(".prompt").textContent = "This picture is too old now.";
+  form.querySelector(".deadline").hidden = true;
+  const next = form.querySelector("button[form=another]");
+  next.className = "button";
+  next.textContent = "New picture";
+  if (lost) next.focus();
 }
 
 async function onAnswer(event) {
@@ -144,7 +201,7 @@ async function onAnswer(event) {
     if (r.status === 200) return solved(r.json.pass);
     if (r.json.challenge) {
       say("That did not match. Here is a new picture.", "warn");
-      showPicture(r.json.challenge);
+      showPicture(r.json.challenge, r.date);
       return 0;
     }
     if (r.status === 410 || r.status === 404) {
