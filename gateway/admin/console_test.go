@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
@@ -47,6 +49,12 @@ func TestTheFrontPageListsTheAPIAndNoSecret(t *testing.T) {
 	}
 	if strings.Contains(a.text, "<script") || !strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Error("the page may run scripts")
+	}
+	_, rest, _ := strings.Cut(a.text, "<style>")
+	style, _, _ := strings.Cut(rest, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	if !strings.Contains(a.header.Get("Content-Security-Policy"), "style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
+		t.Error("the page's style is not the one that its policy allows")
 	}
 	if head := h.want(200, "", "", "HEAD", "/", ""); head.text != "" {
 		t.Error("HEAD has a body")

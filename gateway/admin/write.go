@@ -22,6 +22,7 @@ type reply struct {
 type page struct {
 	contentType string
 	text        []byte
+	style       string // the source of style that its policy allows
 }
 
 // passOn is a body written by a handler of another library.
@@ -42,6 +43,7 @@ func (c *Console) writeBody(f *fiber.Ctx, r route, body any) error {
 		return b(f)
 	case page:
 		f.Set(fiber.HeaderContentType, b.contentType)
+		f.Set(fiber.HeaderContentSecurityPolicy, lockedDown+"; style-src "+b.style)
 		return f.Status(status).Send(b.text)
 	}
 	text, err := json.Marshal(body)
@@ -68,6 +70,9 @@ func (c *Console) writeRefusal(f *fiber.Ctx, no *refusal) error {
 	}.JSON())
 }
 
+// lockedDown is a Content-Security-Policy under which nothing runs or loads.
+const lockedDown = "default-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'"
+
 // head sets what every answer carries. There is no CORS: no page of another
 // origin has business here.
 func head(f *fiber.Ctx) {
@@ -75,7 +80,7 @@ func head(f *fiber.Ctx) {
 	f.Set(fiber.HeaderCacheControl, "no-store")
 	f.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	f.Set(fiber.HeaderReferrerPolicy, "no-referrer")
-	f.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'")
+	f.Set(fiber.HeaderContentSecurityPolicy, lockedDown)
 }
 
 // failed answers what no route did: no such path or method, or a request that
