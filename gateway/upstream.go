@@ -195,7 +195,10 @@ func connectionNames(values [][]byte) []string {
 	var names []string
 	for _, v := range values {
 		for name := range strings.SplitSeq(string(v), ",") {
-			names = append(names, strings.ToLower(strings.TrimSpace(name)))
+			// What says how to read the body is no connection's to drop.
+			if n := strings.ToLower(strings.TrimSpace(name)); n != "content-type" {
+				names = append(names, n)
+			}
 		}
 	}
 	return names

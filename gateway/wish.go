@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -28,10 +30,19 @@ type wish struct {
 func readWish(x *exchange) (wish, error) {
 	body := x.c.Request().Body()
 	w := wish{quantity: 1, rest: body}
+	h := &x.c.Request().Header
+	if _, query, _ := strings.Cut(text(h.RequestURI()), "?"); query != "" {
+		if err := foreign(query); err != nil {
+			return w, err
+		}
+	}
+	if encoding := h.Peek("Content-Encoding"); len(encoding) > 0 && !strings.EqualFold(text(encoding), "identity") {
+		return w, errors.New("Content-Encoding: an order is not packed")
+	}
 	if len(body) == 0 {
 		return w, nil
 	}
-	kind, _, err := mime.ParseMediaType(string(x.c.Request().Header.ContentType()))
+	kind, _, err := mime.ParseMediaType(string(h.ContentType()))
 	switch {
 	case err == nil && kind == "application/json":
 		return w, w.json(body)
@@ -63,7 +74,7 @@ func (w *wish) set(name, value string) error {
 // ours says whether a field is weir's to read, and whether it is for weir
 // alone. A name that only nearly is one of them is an error.
 func ours(name string) (mine, alone bool, err error) {
-	plain := strings.ToLower(strings.TrimSpace(strings.TrimSuffix(name, "[]")))
+	plain := base(name)
 	switch plain {
 	case "quantity", "weir_pass", "challenge", "answer":
 		if plain != name {
@@ -72,6 +83,31 @@ func ours(name string) (mine, alone bool, err error) {
 		return true, plain != "quantity", nil
 	}
 	return false, false, nil
+}
+
+// base is the name that some shop would take name for: PHP and others read
+// quantity[0], "quantity " and quantity with a NUL behind as quantity.
+func base(name string) string {
+	if cut := strings.IndexAny(name, "[\x00"); cut >= 0 {
+		name = name[:cut]
+	}
+	return strings.NewReplacer(".", "_", " ", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
+}
+
+// foreign refuses fields of ours in a place where we do not read them, be it
+// pairs split by & or by ; as old parsers do.
+func foreign(pairs string) error {
+	for pair := range strings.FieldsFuncSeq(pairs, func(r rune) bool { return r == '&' || r == ';' }) {
+		raw, _, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(raw)
+		if err != nil {
+			name = raw
+		}
+		if mine, _, err := ours(name); mine || err != nil {
+			return fmt.Errorf("%s: belongs into the body, once", base(name))
+		}
+	}
+	return nil
 }
 
 func (w *wish) form(args *fasthttp.Args) error {
@@ -88,6 +124,11 @@ func (w *wish) form(args *fasthttp.Args) error {
 			return fmt.Errorf("%s: given twice", name)
 		}
 		seen[name] = true
+		if _, behind, old := strings.Cut(string(v), ";"); old {
+			if err := foreign(behind); err != nil {
+				return err
+			}
+		}
 		if mine {
 			if err := w.set(name, string(v)); err != nil && (name != "quantity" || len(v) > 0) {
 				return err
@@ -144,7 +185,10 @@ func (w *wish) json(body []byte) error {
 		}
 		appendField(&kept, name, value)
 	}
-	if _, err := dec.Token(); err != nil || dec.More() {
+	if _, err := dec.Token(); err != nil {
+		return errNotObject
+	}
+	if _, err := dec.Token(); err != io.EOF {
 		return errNotObject
 	}
 	if stripped {

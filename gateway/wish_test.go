@@ -50,25 +50,29 @@ func TestAnOrdersBodyHasOneReading(t *testing.T) {
 func TestABodyWithTwoReadingsIsRefused(t *testing.T) {
 	const jsonKind, formKind = "application/json", "application/x-www-form-urlencoded"
 	for name, c := range map[string]struct{ kind, body, want string }{
-		"multipart":               {"multipart/form-data; boundary=x", "--x\r\n\r\n--x--", "Content-Type"},
-		"text":                    {"text/plain", `{"quantity":5}`, "Content-Type"},
-		"no kind":                 {"", `{"quantity":5}`, "Content-Type"},
-		"another JSON":            {"application/vnd.api+json", `{"quantity":5}`, "Content-Type"},
-		"doubled key":             {jsonKind, `{"quantity":1,"quantity":5}`, "quantity: given twice"},
-		"doubled key of the shop": {jsonKind, `{"a":1,"a":5}`, "a: given twice"},
-		"another case":            {jsonKind, `{"quantity":1,"Quantity":5}`, "write quantity"},
-		"a string":                {jsonKind, `{"quantity":"1"}`, "quantity"},
-		"a fraction":              {jsonKind, `{"quantity":1.5}`, "quantity 1.5"},
-		"an exponent":             {jsonKind, `{"quantity":1e2}`, "quantity 1e2"},
-		"null":                    {jsonKind, `{"quantity":null}`, "quantity null"},
-		"a pass that is a number": {jsonKind, `{"weir_pass":7}`, "weir_pass: must be a string"},
-		"a list":                  {jsonKind, `[1]`, "not a JSON object"},
-		"cut":                     {jsonKind, `{"quantity":1`, "not a JSON object"},
-		"more behind":             {jsonKind, `{"quantity":1}{"quantity":5}`, "not a JSON object"},
-		"many fields":             {jsonKind, "{" + manyFields() + "}", "not a JSON object"},
-		"form twice":              {formKind, "quantity=1&quantity=5", "quantity: given twice"},
-		"form as a list":          {formKind, "quantity[]=5", "write quantity"},
-		"form, no number":         {formKind, "quantity=many", "quantity many"},
+		"multipart":                {"multipart/form-data; boundary=x", "--x\r\n\r\n--x--", "Content-Type"},
+		"text":                     {"text/plain", `{"quantity":5}`, "Content-Type"},
+		"no kind":                  {"", `{"quantity":5}`, "Content-Type"},
+		"another JSON":             {"application/vnd.api+json", `{"quantity":5}`, "Content-Type"},
+		"doubled key":              {jsonKind, `{"quantity":1,"quantity":5}`, "quantity: given twice"},
+		"doubled key of the shop":  {jsonKind, `{"a":1,"a":5}`, "a: given twice"},
+		"another case":             {jsonKind, `{"quantity":1,"Quantity":5}`, "write quantity"},
+		"a string":                 {jsonKind, `{"quantity":"1"}`, "quantity"},
+		"a fraction":               {jsonKind, `{"quantity":1.5}`, "quantity 1.5"},
+		"an exponent":              {jsonKind, `{"quantity":1e2}`, "quantity 1e2"},
+		"null":                     {jsonKind, `{"quantity":null}`, "quantity null"},
+		"a pass that is a number":  {jsonKind, `{"weir_pass":7}`, "weir_pass: must be a string"},
+		"a list":                   {jsonKind, `[1]`, "not a JSON object"},
+		"cut":                      {jsonKind, `{"quantity":1`, "not a JSON object"},
+		"more behind":              {jsonKind, `{"quantity":1}{"quantity":5}`, "not a JSON object"},
+		"many fields":              {jsonKind, "{" + manyFields() + "}", "not a JSON object"},
+		"form twice":               {formKind, "quantity=1&quantity=5", "quantity: given twice"},
+		"form as a list":           {formKind, "quantity[]=5", "write quantity"},
+		"form with old separators": {formKind, "a=1;quantity=5", "belongs into the body"},
+		"form as PHP reads it":     {formKind, "quantity[0]=5", "write quantity"},
+		"form with a NUL":          {formKind, "quantity%00x=5", "write quantity"},
+		"garbage behind":           {jsonKind, `{"quantity":1}]{"quantity":5}`, "not a JSON object"},
+		"form, no number":          {formKind, "quantity=many", "quantity many"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if w, err := wished(t, c.kind, c.body); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -140,5 +144,31 @@ func TestAnExpiredTokenIsNoForgery(t *testing.T) {
 	w, _ := expiredToken(t, secret, secret)
 	if _, err := w.checkJWT("garbage"); !forged(err) {
 		t.Error("garbage is a forgery")
+	}
+}
+
+func TestAPackedOrderAndOneInTheQueryAreRefused(t *testing.T) {
+	app := fiber.New(fiber.Config{DisableStartupMessage: true})
+	for name, c := range map[string]struct{ uri, encoding, want string }{
+		"packed":                  {"/buy/1", "gzip", "Content-Encoding"},
+		"in the query":            {"/buy/1?a=1&quantity=5", "", "quantity: belongs into the body"},
+		"in the query, escaped":   {"/buy/1?%71uantity=5", "", "quantity: belongs into the body"},
+		"a pass in the query":     {"/buy/1?weir_pass=x", "", "weir_pass: belongs into the body"},
+		"in the query, as a list": {"/buy/1?quantity[]=5", "", "quantity: belongs into the body"},
+		"others are the shop's":   {"/buy/1?colour=red;size=2&c=%2F&d&e=%zz", "identity", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := &fasthttp.RequestCtx{}
+			raw.Request.Header.SetRequestURI(c.uri)
+			if c.encoding != "" {
+				raw.Request.Header.Set("Content-Encoding", c.encoding)
+			}
+			fc := app.AcquireCtx(raw)
+			defer app.ReleaseCtx(fc)
+			_, err := readWish(&exchange{c: fc})
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
 	}
 }
