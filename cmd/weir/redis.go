@@ -50,7 +50,7 @@ func openRedis(ctx context.Context, c Config, s Secrets, log *slog.Logger) (*bac
 			return nil, fmt.Errorf("redis.shared (%s): %w", strings.Join(c.Redis.Shared.Addresses, ", "), err)
 		}
 	}
-	if err := b.checkStock(ctx); err != nil {
+	if err := b.checkStock(ctx, log); err != nil {
 		b.close(ctx)
 		return nil, err
 	}
@@ -134,7 +134,7 @@ var (
 
 // checkStock refuses a Redis that could lose stock by its settings: too old
 // for the scripts, or free to evict keys.
-func (b *backing) checkStock(ctx context.Context) error {
+func (b *backing) checkStock(ctx context.Context, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, redisWait)
 	defer cancel()
 	info, err := b.stock.Info(ctx, "server").Result()
@@ -157,6 +157,19 @@ func (b *backing) checkStock(ctx context.Context) error {
 	}
 	if p := policyLine.FindStringSubmatch(memory); p != nil && strings.TrimSpace(p[1]) != "noeviction" {
 		return fmt.Errorf("redis.stock: maxmemory-policy is %s, which may forget stock; right is: CONFIG SET maxmemory-policy noeviction", strings.TrimSpace(p[1]))
+	}
+	return b.checkPersistence(ctx, log)
+}
+
+// checkPersistence warns of a Redis that forgets all stock when it restarts. It
+// may be one of many replicas with Sentinel, so it is not refused.
+func (b *backing) checkPersistence(ctx context.Context, log *slog.Logger) error {
+	info, err := b.stock.Info(ctx, "persistence").Result()
+	if err != nil {
+		return fmt.Errorf("redis.stock: reading its settings: %w", err)
+	}
+	if strings.Contains(info, "aof_enabled:0") {
+		log.Warn("redis.stock has no append-only file: a restart of it may forget units that were sold; right is: CONFIG SET appendonly yes")
 	}
 	return nil
 }
