@@ -173,7 +173,7 @@ function count(form, until) {
     }
     const s = Math.ceil((until - performance.now()) / 1000);
     if (s <= 0) return tooOld(form);
-    if (s <= 50) el.textContent = `Good for ${s > 10 ? Math.ceil(s / 10) * 10 : s} more seconds.`;
+    if (s <= 50) el.textContent = s > 10 ? `Good for about ${Math.ceil(s / 10) * 10} more seconds.` : `Good for ${s} more s.`;
     setTimeout(tick, 250);
   };
   tick();
