@@ -90,7 +90,7 @@ func (cr *crowd) rush(t *testing.T) {
 // buyUntilKnown presses buy until the answer is final. A buyer whom the
 // shop refused, or did not take, gives up.
 func (cr *crowd) buyUntilKnown(p *person, pass string) error {
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(90 * time.Second)
 	for {
