@@ -53,7 +53,7 @@ func (s *Shop) place(ctx context.Context, req request) (placed, error) {
 	if !req.expires.IsZero() {
 		deadline = req.expires.UnixMilli()
 	}
-	out, err := redis.NewScript(placeLua).Run(ctx, s.opt.Redis, []string{outcomesKey(), ordersKey()},
+	out, err := redis.NewScript(placeLua).Run(ctx, s.opt.Redis, []string{outcomesKey(), ordersKey(), saleKey(req.order.Sale)},
 		req.order.Reservation, req.order.ID, text, deadline, req.refuse, flag(req.final)).Slice()
 	if err != nil {
 		return placed{}, fmt.Errorf("placing order: %w", err)
@@ -129,11 +129,8 @@ func (s *Shop) order(w http.ResponseWriter, r *http.Request) {
 
 // ask is GET /orders?reservation=R, weir's question about an unknown outcome.
 // "No" is final once the reservation's Weir-Expires has passed: no order is
-// created after that.
+// created after that. A cancelled order is none.
 func (s *Shop) ask(w http.ResponseWriter, r *http.Request) {
-	if !s.verified(w, r, nil) {
-		return
-	}
 	id := r.URL.Query().Get("reservation")
 	if id == "" || r.Header.Get("Weir-Reservation") != id {
 		answerJSON(w, http.StatusBadRequest, map[string]string{"error": "Weir-Reservation and ?reservation= must agree"})
@@ -147,9 +144,20 @@ func (s *Shop) ask(w http.ResponseWriter, r *http.Request) {
 	case order == "":
 		answerJSON(w, http.StatusNotFound, map[string]string{"error": "no order for this reservation"})
 	default:
-		w.Header().Set("Weir-Order", order)
-		answerJSON(w, http.StatusOK, map[string]string{"order": order})
+		s.tell(w, r, order)
 	}
+}
+
+// tell answers with one order.
+func (s *Shop) tell(w http.ResponseWriter, r *http.Request, id string) {
+	all, err := s.listed(r.Context(), []string{id})
+	if err != nil || len(all) != 1 {
+		s.log.Error("sample shop: telling an order", "order", id, "error", err)
+		answerJSON(w, http.StatusInternalServerError, map[string]string{"error": "could not read the order"})
+		return
+	}
+	w.Header().Set("Weir-Order", id)
+	answerJSON(w, http.StatusOK, all[0])
 }
 
 func answerJSON(w http.ResponseWriter, status int, body any) {

@@ -3,7 +3,8 @@
 //
 // It shows what a shop behind weir must do: verify the signature of a
 // forwarded buy, create one order per Idempotency-Key, refuse to create one
-// after Weir-Expires, and answer by reservation id whether an order exists.
+// after Weir-Expires, answer by reservation id whether an order exists, list the
+// orders of a sale, and set product stock aside for it.
 // Orders lie in Redis, so the sample shops of two replicas are one shop.
 package sampleshop
 
@@ -41,7 +42,7 @@ type Options struct {
 	Prefix        string           // of weir's own pages; "" means "/_weir"
 	Now           func() time.Time // judges signatures and sessions; nil means time.Now
 	Log           *slog.Logger     // nil means slog.Default
-	AllowSwitches bool             // opens POST /_switches to everybody: for tests only
+	AllowSwitches bool             // opens POST /_switches and /_switches/orders to everybody: for tests only
 }
 
 // Shop is one process of the storefront. Safe for concurrent use.
@@ -99,11 +100,13 @@ func (s *Shop) Handler() http.Handler {
 	mux.HandleFunc("GET /items/{id}", s.item)
 	mux.HandleFunc("GET /sign-in", s.signIn)
 	mux.HandleFunc("GET /orders/{id}", s.order)
-	mux.HandleFunc("GET /orders", s.ask)
+	mux.HandleFunc("GET /orders", s.questions)
 	mux.HandleFunc("POST /buy/{item}", s.buy)
+	s.quotaRoutes(mux)
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", s.assets()))
 	if s.opt.AllowSwitches {
 		mux.HandleFunc("POST /_switches", s.setSwitches)
+		mux.HandleFunc("POST /_switches/orders", s.setOrder)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.notFound(w) })
 	return secured(mux)

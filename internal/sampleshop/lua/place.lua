@@ -2,6 +2,7 @@
 --
 -- KEYS[1] outcomes   hash: idempotency key -> "order <id>" | "refused <status>"
 -- KEYS[2] orders     hash: order id -> JSON
+-- KEYS[3] list       list: order ids of its sale, the oldest first
 -- ARGV[1] idempotency key
 -- ARGV[2] order id to use if it is new
 -- ARGV[3] order as JSON
@@ -39,6 +40,7 @@ if expires > 0 then
   end
 end
 
+redis.call('RPUSH', KEYS[3], ARGV[2])
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 redis.call('HSET', KEYS[1], ARGV[1], 'order ' .. ARGV[2])
 return {200, ARGV[2], 1}
