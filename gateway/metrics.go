@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +46,7 @@ func newMetrics(reg prometheus.Registerer, g *Gateway) *metrics {
 		m.requests = append(m.requests, row)
 	}
 	if reg != nil {
-		reg.MustRegister(total, m.seconds, m.reserve, m.upstream, m.unsettled, m.asked, &watcher{g: g})
+		reg.MustRegister(total, m.seconds, m.reserve, m.upstream, m.unsettled, m.asked, &watcher{g: g}, stockWatcher{g.deps.Stock})
 	}
 	return m
 }
@@ -77,7 +76,6 @@ func (m *metrics) countRaw(k Kind) { m.requests[0][k].Inc() }
 type watcher struct{ g *Gateway }
 
 var (
-	descStock    = prometheus.NewDesc("weir_stock_units", "Units of a sale by state.", []string{"sale", "state"}, nil)
 	descLimit    = prometheus.NewDesc("weir_limit_decisions_total", "Decisions of a limit layer.", []string{"layer", "decision"}, nil)
 	descKeys     = prometheus.NewDesc("weir_limit_keys", "Keys that a limit layer remembers.", []string{"layer"}, nil)
 	descOffences = prometheus.NewDesc("weir_offences_dropped_total", "Offences dropped because the judge was busy.", nil, nil)
@@ -88,7 +86,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (w *watcher) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descStock, descLimit, descKeys, descOffences, descBanned, descBans, descUnlogged} {
+	for _, d := range []*prometheus.Desc{descLimit, descKeys, descOffences, descBanned, descBans, descUnlogged} {
 		ch <- d
 	}
 }
@@ -101,13 +99,6 @@ func (w *watcher) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-	}
-	for _, v := range g.deps.Stock.Views() {
-		id := strings.ToValidUTF8(v.Sale.ID, "?")
-		gauge(descStock, float64(v.Level.Total), id, "total")
-		gauge(descStock, float64(v.Level.Free), id, "free")
-		gauge(descStock, float64(v.Level.Reserved), id, "reserved")
-		gauge(descStock, float64(v.Level.Confirmed), id, "confirmed")
 	}
 	for _, s := range []*limiter.Stack{g.ownStack, g.passes, g.tokens, g.pictures, g.shared} {
 		for _, l := range s.Stats() {

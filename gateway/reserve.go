@@ -57,9 +57,9 @@ func (g *Gateway) reserved(x *exchange, res inventory.Result) Outcome {
 		if res.Available > 0 {
 			return Outcome{Kind: NotEnough, Extra: map[string]any{"available": res.Available}}
 		}
-		return refuse(SoldOut)
+		return g.perhapsWon(x, res, refuse(SoldOut))
 	case inventory.NoneFreeNow:
-		return Outcome{Kind: NoneFreeNow, RetryAfter: g.until(res.Until)}
+		return g.perhapsWon(x, res, Outcome{Kind: NoneFreeNow, RetryAfter: g.until(res.Until)})
 	case inventory.NotPreheated:
 		g.deps.Log.Error("a sale that should be preheated has no stock keys", "sale", x.order.Sale, "item", x.order.Item)
 		return refuse(NotOnSale)
@@ -73,6 +73,15 @@ func (g *Gateway) reserved(x *exchange, res inventory.Result) Outcome {
 		return Outcome{Kind: OrderMismatch, Extra: map[string]any{"item": res.Reservation.Item, "quantity": res.Reservation.Quantity}}
 	}
 	return refuse(InventoryUnavailable)
+}
+
+// perhapsWon links the reservation beside an answer from memory: the ledger was
+// not asked, and may know this order as a winner's.
+func (g *Gateway) perhapsWon(x *exchange, res inventory.Result, out Outcome) Outcome {
+	if !res.FromMemory {
+		return out
+	}
+	return g.linkWinner(x, out)
 }
 
 // known answers a repeat from the ledger. Only the holder of a fresh attempt

@@ -127,21 +127,51 @@ func (g *Gateway) confirmFound(ctx context.Context, r inventory.Reservation, ord
 
 // hasOrder asks the shop by reservation id. An error means that it cannot say.
 func (s *shop) hasOrder(r inventory.Reservation) (has bool, order string, err error) {
+	err = s.askAbout(r, func(resp *fasthttp.Response) error {
+		has, order = true, string(resp.Header.Peek("Weir-Order"))
+		order = order[:min(len(order), maxShopOrder)]
+		return nil
+	})
+	return has, order, err
+}
+
+// askAbout asks the question of UpstreamConfig.Lookup; yes reads a yes, and is
+// not called for a no.
+func (s *shop) askAbout(r inventory.Reservation, yes func(*fasthttp.Response) error) error {
+	uri := strings.ReplaceAll(s.cfg.Lookup, "{id}", r.ID)
+	h := map[string]string{"weir-reservation": r.ID, "weir-sale": r.Sale, "weir-item": r.Item}
+	err := s.ask(fasthttp.MethodGet, uri, nil, h, min(s.cfg.Timeout, askTimeout), func(resp *fasthttp.Response) error {
+		switch resp.StatusCode() {
+		case fasthttp.StatusOK:
+			return yes(resp)
+		case fasthttp.StatusNotFound:
+			return nil
+		}
+		return fmt.Errorf("it answered %d", resp.StatusCode())
+	})
+	if err != nil {
+		return fmt.Errorf("asking the shop about a reservation: %w", err)
+	}
+	return nil
+}
+
+// ask sends one signed request to a path and query of the shop, on a connection
+// of its own, and has read look at the answer, which it must not keep. A body is
+// JSON. The errors are read's and those of order.
+func (s *shop) ask(method, uri string, body []byte, h map[string]string, within time.Duration, read func(*fasthttp.Response) error) error {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
-	path, query, _ := strings.Cut(strings.ReplaceAll(s.cfg.Lookup, "{id}", r.ID), "?")
+	path, query, _ := strings.Cut(uri, "?")
 	s.target(req, path, query)
-	s.sign(req, map[string]string{"weir-reservation": r.ID, "weir-sale": r.Sale, "weir-item": r.Item})
-	if err := s.order(req, resp, min(s.cfg.Timeout, askTimeout)); err != nil {
-		return false, "", fmt.Errorf("asking the shop about a reservation: %w", err)
+	req.Header.SetMethod(method)
+	if body != nil {
+		req.Header.SetContentType("application/json")
+		req.SetBody(body)
 	}
-	switch resp.StatusCode() {
-	case 200:
-		order := string(resp.Header.Peek("Weir-Order"))
-		return true, order[:min(len(order), maxShopOrder)], nil
-	case 404:
-		return false, "", nil
+	s.sign(req, h)
+	if err := s.order(req, resp, within); err != nil {
+		return err
 	}
-	return false, "", fmt.Errorf("asking the shop about a reservation: it answered %d", resp.StatusCode())
+	return read(resp)
 }

@@ -25,6 +25,12 @@ type UpstreamConfig struct {
 	// Lookup is the path that tells whether the shop has an order of a
 	// reservation, with {id} in it: 200 yes, 404 no.
 	Lookup string
+	// Orders is the path of the list of a sale's orders, with {sale} in it, see
+	// ShopOrders; "" = the shop has none.
+	Orders string
+	// Quota is the path of what is frozen of an item for a sale, with {item} and
+	// {sale} in it, see ShopQuota; "" = nothing is frozen.
+	Quota string
 	// OrderPage is the shop's page of an order, with {order} in it; "" names none.
 	OrderPage string
 	KeyID     string

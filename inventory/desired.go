@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -18,6 +19,11 @@ func (s *Store) SetDesired(ctx context.Context, sale string, d Desired) (View, e
 	}
 	if err := s.setDesired(ctx, sale, d, ""); err != nil {
 		return View{}, err
+	}
+	if d != DesiredOn { // nothing stays on the road while nobody sells
+		if err := s.repair(ctx, sale); err != nil {
+			s.log.Warn("a refresh brings the open loans home", "sale", sale, "error", err)
+		}
 	}
 	return s.freshView(ctx, sale)
 }
@@ -42,7 +48,7 @@ func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason s
 		case text == "":
 			return fmt.Errorf("sale %s: %w", sale, ErrUnknownSale)
 		case r.Desired == d:
-			return s.push(ctx, r.bucket(), d, r.DesiredVersion)
+			return s.pushAll(ctx, r, d)
 		case r.Desired == DesiredCancelled:
 			return fmt.Errorf("sale %s is cancelled: %w", sale, ErrNotAllowed)
 		}
@@ -53,10 +59,19 @@ func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason s
 			return err
 		}
 		if code == 0 {
-			return s.push(ctx, r.bucket(), d, r.DesiredVersion)
+			return s.pushAll(ctx, r, d)
 		}
 	}
 	return fmt.Errorf("sale %s: its record keeps changing: %w", sale, ErrUnavailable)
+}
+
+// pushAll brings a desired state to all buckets of a sale.
+func (s *Store) pushAll(ctx context.Context, r record, d Desired) error {
+	var faults []error
+	for _, b := range r.buckets() {
+		faults = append(faults, s.push(ctx, b, d, r.DesiredVersion))
+	}
+	return errors.Join(faults...)
 }
 
 // push brings a desired state to a bucket; an older version loses there.

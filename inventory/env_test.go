@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -123,7 +122,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // advance lets d pass for the sale. miniredis has its clock set; on a real
-// server every stored time moves d into the past, which is the same.
+// server the epoch of each bucket moves d into the past, which is the same.
 func (v *env) advance(t testing.TB, sale string, d time.Duration) {
 	t.Helper()
 	if v.mini != nil {
@@ -131,33 +130,25 @@ func (v *env) advance(t testing.TB, sale string, d time.Duration) {
 		v.mini.SetTime(v.now)
 		return
 	}
-	ctx, b := t.Context(), v.bucket(sale)
-	shift := func(text string) string {
-		n, err := strconv.ParseInt(text, 10, 64)
-		must(t, err)
-		if n == 0 {
-			return text
-		}
-		return strconv.FormatInt(n-d.Milliseconds(), 10)
-	}
-	for _, field := range []string{"start", "end", "last_hold", "last_ask"} {
-		must(t, v.client.HSet(ctx, b.headKey(), field, shift(v.client.HGet(ctx, b.headKey(), field).Val())).Err())
-	}
-	for id, text := range v.client.HGetAll(ctx, b.ledgerKey()).Val() {
-		f := strings.SplitN(text, " ", 9)
-		f[2], f[3], f[5] = shift(f[2]), shift(f[3]), shift(f[5])
-		must(t, v.client.HSet(ctx, b.ledgerKey(), id, strings.Join(f, " ")).Err())
-	}
-	for i, text := range v.client.LRange(ctx, b.attemptsKey(), 0, -1).Val() {
-		till, rest, _ := strings.Cut(text, " ")
-		must(t, v.client.LSet(ctx, b.attemptsKey(), int64(i), shift(till)+" "+rest).Err())
+	for _, b := range v.buckets(sale) {
+		must(t, v.client.HIncrBy(t.Context(), b.headKey(), "epoch", -d.Milliseconds()).Err())
 	}
 }
 
-func (v *env) bucket(sale string) bucket {
-	view, _ := v.store.View(sale)
-	return bucket{sale: sale, generation: view.Generation}
+func (v *env) buckets(sale string) []bucket { return bucketsIn(v.store, sale) }
+
+func bucketsIn(s *Store, sale string) []bucket {
+	var all []bucket
+	if e, ok := s.views.Load().bySale[sale]; ok {
+		for _, c := range e.cells {
+			all = append(all, c.bucket)
+		}
+	}
+	return all
 }
+
+// bucket is the first one.
+func (v *env) bucket(sale string) bucket { return v.buckets(sale)[0] }
 
 // redisNow is the server's time.
 func (v *env) redisNow(t testing.TB) time.Time {
@@ -222,15 +213,17 @@ func checkInvariant(t testing.TB, s *Store, sale string) {
 	if l.Total != l.Free+l.Reserved+l.Confirmed+l.OnLoan {
 		t.Fatalf("the invariant is broken: %+v", l)
 	}
-	view, _ := s.View(sale)
-	b := bucket{sale: sale, generation: view.Generation}
-	listed := map[string]bool{}
-	for _, id := range s.redis.LRange(ctx, b.holdsKey(), 0, -1).Val() {
-		listed[id] = true
-	}
-	for _, e := range s.redis.LRange(ctx, b.attemptsKey(), 0, -1).Val() {
-		f := strings.SplitN(e, " ", 3)
-		listed[fmt.Sprint(f[2], "#", f[1])] = true
+	tag, listed := saleTag(sale), map[string]bool{}
+	for _, b := range bucketsIn(s, sale) {
+		for _, key := range []string{b.holdsKey(), b.extendedKey()} {
+			for _, id := range s.redis.LRange(ctx, key, 1, -1).Val() {
+				listed[tag+id] = true
+			}
+		}
+		for _, e := range s.redis.LRange(ctx, b.attemptsKey(), 1, -1).Val() {
+			f := strings.SplitN(e, " ", 3)
+			listed[fmt.Sprint(tag, f[1], "#", f[2])] = true
+		}
 	}
 	must(t, s.Ledger(ctx, sale, func(r Reservation) error {
 		asked := !r.AttemptUntil.IsZero() && listed[fmt.Sprint(r.ID, "#", r.Attempt)]

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -9,38 +10,106 @@ const gapReason = "changes of the stock are missing after a restart of Redis"
 
 // rearm accepts a new server run for a bucket. A restart that kept every change
 // goes on at once; otherwise the sale is paused, loudly, and stays so until an
-// operator resumes it.
-func (s *Store) rearm(ctx context.Context, e *entry) error {
-	seen := e.watch.seen()
-	v, err := s.run(ctx, &s.scripts.rearm, []string{e.head}, e.view.Generation, seen)
-	if err != nil {
-		return err
-	}
-	r, err := parseReply("bucket_rearm", v)
-	if err != nil {
+// operator resumes it. Callers that find the same bucket stale at once share it.
+func (s *Store) rearm(ctx context.Context, e *entry, c *cell) error {
+	seen := c.watch.seen()
+	r, shared, err := s.armOnce(ctx, c, seen)
+	if err != nil || shared {
 		return err
 	}
 	sale := e.view.Sale.ID
 	switch r.code {
 	case 0:
-		s.log.Info("Redis restarted; the stock is complete and goes on", "sale", sale, "seq", r.seq)
+		s.log.Info("Redis restarted; the stock is complete and goes on", "sale", sale, "bucket", c.index, "seq", r.seq)
 	case 2:
-		return s.pauseForGap(ctx, e, seen, r.seq)
+		return errors.Join(s.pauseForGap(ctx, e, c, seen, r.seq), s.replay(ctx, e, c))
 	case -1:
 		return errNoBucket(sale)
 	}
 	return nil
 }
 
-func (s *Store) pauseForGap(ctx context.Context, e *entry, seen, found int64) error {
-	sale := e.view.Sale.ID
+// armOnce runs the script. What follows it asks other buckets, which may have to
+// be armed as well, so the lock is not held for that.
+func (s *Store) armOnce(ctx context.Context, c *cell, seen int64) (r reply, shared bool, err error) {
+	before := c.arms.Load()
+	c.arm.Lock()
+	defer c.arm.Unlock()
+	if c.arms.Load() != before {
+		return reply{}, true, nil
+	}
+	v, err := s.run(ctx, &s.scripts.rearm, []string{c.headKey()}, c.generation, seen)
+	if err != nil {
+		return reply{}, false, err
+	}
+	if r, err = parseReply("bucket_rearm", v); err == nil {
+		c.arms.Add(1)
+	}
+	return r, false, err
+}
+
+func (s *Store) pauseForGap(ctx context.Context, e *entry, c *cell, seen, found int64) error {
 	s.log.Error("STOCK LOST: Redis has forgotten changes; the sale is paused, compare it with the shop's orders",
-		"sale", sale, "seen", seen, "found", found, "missing", seen-found)
+		"sale", e.view.Sale.ID, "bucket", c.index, "seen", seen, "found", found, "missing", seen-found,
+		"remedy", "weir sale reconcile "+e.view.Sale.ID)
+	s.seen.lost.Add(1)
+	return s.pauseOwed(ctx, e, c)
+}
+
+// pauseOwed pauses the sale of a bucket with a gap. Until that has succeeded
+// every refresh tries it again.
+func (s *Store) pauseOwed(ctx context.Context, e *entry, c *cell) error {
+	c.owed.Store(true)
+	err := s.pause(ctx, e, gapReason)
+	if err == nil {
+		c.owed.Store(false)
+	}
+	return err
+}
+
+// pause stops a sale by weir's own decision.
+func (s *Store) pause(ctx context.Context, e *entry, reason string) error {
 	if e.view.Desired == DesiredCancelled {
 		return nil
 	}
-	if err := s.setDesired(ctx, sale, DesiredPaused, gapReason); err != nil {
-		return fmt.Errorf("pausing sale %s: %w", sale, err)
+	if err := s.setDesired(ctx, e.view.Sale.ID, DesiredPaused, reason); err != nil {
+		return fmt.Errorf("pausing sale %s: %w", e.view.Sale.ID, err)
 	}
 	return nil
+}
+
+// replay tells a server that may have forgotten them the wins that this replica
+// answered in the last 30 s. What it still knows stays as it is.
+func (s *Store) replay(ctx context.Context, e *entry, c *cell) error {
+	c.untold.add(c.recent.wins(s.nano())...)
+	return s.tell(ctx, e, c)
+}
+
+// tell restores the wins that are still to be told. A server that took over a
+// moment ago may not take writes yet: then the rest waits for the next refresh.
+func (s *Store) tell(ctx context.Context, e *entry, c *cell) error {
+	var faults []error
+	restored := 0
+	wins := c.untold.all()
+	told := make(map[string]bool, len(wins))
+	for i, r := range wins {
+		_, back, err := s.restore(ctx, r)
+		if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) {
+			faults = append(faults, fmt.Errorf("%d wins of sale %s are still to be told again: %w", len(wins)-i, r.Sale, err))
+			break
+		}
+		told[r.ID] = true
+		if err != nil {
+			s.log.Error("STOCK LOST: a win cannot be restored", "sale", r.Sale, "reservation", r.ID, "user", r.User, "error", err)
+			faults = append(faults, err)
+		}
+		if back {
+			restored++
+		}
+	}
+	c.untold.done(told)
+	if restored > 0 {
+		s.log.Warn("restored wins that Redis had forgotten", "sale", e.view.Sale.ID, "bucket", c.index, "count", restored)
+	}
+	return errors.Join(faults...)
 }

@@ -52,6 +52,9 @@ type Order struct {
 	Item     string
 	User     string
 	Quantity int64 // whole units, 1 … Sale.MaxQuantity
+	// Kind says for what kind of document the unit is taken, e.g. "loan"; up
+	// to 16 of a-z 0-9 - ; "" is an order of the shop.
+	Kind string
 	// AttemptFor is how long the forward that follows may run; the script
 	// grants it to one caller at a time.
 	AttemptFor time.Duration
@@ -63,6 +66,7 @@ type Reservation struct {
 	Sale         string    `json:"sale"`
 	Item         string    `json:"item"`
 	User         string    `json:"user"`
+	Kind         string    `json:"kind,omitempty"` // kind of document, "" = order
 	Quantity     int64     `json:"quantity"`
 	State        State     `json:"state"`
 	ReservedAt   time.Time `json:"reserved_at"`
@@ -70,7 +74,9 @@ type Reservation struct {
 	Attempt      int       `json:"attempt"`                // number of the last attempt granted, from 1
 	AttemptUntil time.Time `json:"attempt_until,omitzero"` // zero when no attempt runs
 	ShopOrder    string    `json:"order,omitempty"`
-	Stuck        bool      `json:"stuck,omitempty"` // the shop could not say whether it has an order
+	Stuck        bool      `json:"stuck,omitempty"`      // the shop could not say whether it has an order
+	Bucket       int       `json:"bucket"`               // where it lies
+	InPayment    bool      `json:"in_payment,omitempty"` // its hold was extended, once
 }
 
 // Result is what Reserve found or did.
@@ -80,8 +86,11 @@ type Result struct {
 	// Granted says that this caller owns attempt Reservation.Attempt and must
 	// settle it; with Known and false another attempt runs or none may start.
 	Granted   bool
-	Available int64     // free units, for NotEnough
-	Until     time.Time // for NoneFreeNow: the earliest hold deadline known, or zero
+	Available int64 // free units, for NotEnough
+	// FromMemory: the ledger was not asked about this order. For NotEnough and
+	// NoneFreeNow.
+	FromMemory bool
+	Until      time.Time // for NoneFreeNow: the earliest hold deadline known, or zero
 }
 
 // Level is a reading of a sale's stock. Total = Free + Reserved + Confirmed + OnLoan.
@@ -94,6 +103,23 @@ type Level struct {
 	OnLoan    int64     `json:"on_loan"`
 	Seq       int64     `json:"seq"` // counts changes of the ledger
 	At        time.Time `json:"at"`  // Redis time of the reading
+	// Buckets are its parts, in order; the sums above are theirs.
+	Buckets []BucketLevel `json:"buckets"`
+}
+
+// BucketLevel is a reading of one bucket:
+// Planned + LentIn = LentOut + Free + Reserved + Confirmed.
+type BucketLevel struct {
+	Index     int    `json:"index"`
+	Tag       string `json:"tag"` // hash tag of its keys
+	Planned   int64  `json:"planned"`
+	LentIn    int64  `json:"lent_in"`
+	LentOut   int64  `json:"lent_out"`
+	Free      int64  `json:"free"`
+	Reserved  int64  `json:"reserved"`
+	Confirmed int64  `json:"confirmed"`
+	Seq       int64  `json:"seq"`
+	Run       string `json:"run"` // run_id of the server that it is armed under
 }
 
 var (
@@ -107,6 +133,8 @@ var (
 	ErrVersionReused = errors.New("sale version exists with another plan")
 	// ErrSaleStarted: a preheat over a sale that has started.
 	ErrSaleStarted = errors.New("sale has started")
+	// ErrStockLost: Redis has forgotten a sale that had sold; it is not begun anew.
+	ErrStockLost = errors.New("Redis has lost this sale")
 	// ErrUnknownSale: no such sale is preheated.
 	ErrUnknownSale = errors.New("unknown sale")
 	// ErrUnknownReservation: the ledger has no such id.
@@ -116,6 +144,10 @@ var (
 	ErrNotAllowed = errors.New("not allowed in this state")
 	// ErrAttemptOver: another attempt has been granted since.
 	ErrAttemptOver = errors.New("attempt is no longer current")
+	// ErrOversold: the archive would hold more sold units than the sale had.
+	ErrOversold = errors.New("more sold than the sale had")
+	// ErrDeficit: a sold unit has no place in the books: more is sold than there is.
+	ErrDeficit = errors.New("no unit is left for it")
 	// ErrUnavailable: the script was not executed for certain.
 	ErrUnavailable = errors.New("stock unavailable")
 	// ErrOutcomeUnknown: the script may have been executed. Ask again with the same id.

@@ -12,14 +12,19 @@ import (
 // record is what the meta slot holds of a sale. Scripts compare and replace its
 // text as a whole, so it has one writer at a time without a lock.
 type record struct {
-	Plan       Sale  `json:"plan"`  // as it was given
-	Start      int64 `json:"start"` // effective start, ms
+	Plan       Sale  `json:"plan"`      // as it was given
+	Start      int64 `json:"start"`     // effective start, ms
+	Preheated  int64 `json:"preheated"` // when its buckets were written, ms
 	Generation int64 `json:"generation"`
+	// Tags are the hash tags of its buckets, frozen with the generation.
+	Tags []string `json:"tags"`
 	// Previous generation, whose keys the preheat deletes after its switch.
-	Previous       int64   `json:"previous"`
-	Desired        Desired `json:"desired"`
-	DesiredVersion int64   `json:"desired_version"`
-	Reason         string  `json:"reason,omitempty"` // why weir itself paused it
+	Previous       int64    `json:"previous"`
+	PreviousTags   []string `json:"previous_tags,omitempty"`
+	Desired        Desired  `json:"desired"`
+	DesiredVersion int64    `json:"desired_version"`
+	Reason         string   `json:"reason,omitempty"` // why weir itself paused it
+	Gone           bool     `json:"gone,omitempty"`   // its keys are deleted; the archive has it
 }
 
 func parseMeta(sale, text string) (record, error) {
@@ -38,7 +43,19 @@ func (r record) text() string {
 	return string(b)
 }
 
-func (r record) bucket() bucket { return bucket{sale: r.Plan.ID, generation: r.Generation} }
+func (r record) buckets() []bucket { return bucketsOf(r.Plan.ID, r.Generation, r.Tags) }
+
+func (r record) previousBuckets() []bucket {
+	return bucketsOf(r.Plan.ID, r.Previous, r.PreviousTags)
+}
+
+func bucketsOf(sale string, generation int64, tags []string) []bucket {
+	all := make([]bucket, len(tags))
+	for i, tag := range tags {
+		all[i] = bucket{sale: sale, tag: tag, generation: generation}
+	}
+	return all
+}
 
 // sale is the plan with its effective start.
 func (r record) sale() Sale {

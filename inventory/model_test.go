@@ -2,220 +2,15 @@ package inventory
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
-
-// model is the stock in plain Go: what the scripts must do, without Redis.
-type model struct {
-	sale                      Sale
-	now                       time.Duration
-	free, reserved, confirmed int64
-	buyers                    map[string]int64
-	orders                    map[string]*modelOrder
-	holds                     []string
-	asks                      []modelAsk
-	lastAsk                   time.Duration
-}
-
-type modelOrder struct {
-	Order
-	state     State
-	due, till time.Duration // till 0 = closed
-	attempt   int
-}
-
-type modelAsk struct {
-	id      string
-	attempt int
-	until   time.Duration
-}
-
-func newModel(s Sale) *model {
-	// now starts past 0, which means "closed" in till.
-	return &model{sale: s, now: time.Hour, free: s.Total, buyers: map[string]int64{}, orders: map[string]*modelOrder{}}
-}
-
-func (m *model) close(o *modelOrder, to State) {
-	if o.state == Reserved {
-		m.reserved -= o.Quantity
-	} else {
-		m.confirmed -= o.Quantity
-	}
-	m.free += o.Quantity
-	m.buyers[o.User] -= o.Quantity
-	o.state, o.till = to, 0
-}
-
-func (m *model) mayFree(o *modelOrder) bool {
-	return o.state == Reserved && o.due <= m.now && (m.sale.Expiry == ExpiryFree || o.till == 0)
-}
-
-func (m *model) freeDue(want int64) {
-	for m.free < want && len(m.holds) > 0 {
-		o := m.orders[m.holds[0]]
-		if o.state == Reserved && o.due > m.now {
-			return
-		}
-		m.holds = m.holds[1:]
-		if m.mayFree(o) {
-			m.close(o, Expired)
-		}
-	}
-}
-
-func (m *model) watch(o *modelOrder, until time.Duration) {
-	m.lastAsk = max(m.lastAsk, until)
-	m.asks = append(m.asks, modelAsk{o.ID, o.attempt, m.lastAsk})
-}
-
-func (m *model) reserve(o Order) (code Code, granted bool) {
-	if k, ok := m.orders[o.ID]; ok {
-		return m.repeat(k, o)
-	}
-	over := func() bool { return m.buyers[o.User]+o.Quantity > m.sale.BuyerLimit }
-	if over() {
-		m.freeDue(maxUnits + 1)
-		if over() {
-			return BuyerLimit, false
-		}
-	}
-	m.freeDue(o.Quantity)
-	switch {
-	case m.free == 0 && m.reserved > 0:
-		return NoneFreeNow, false
-	case m.free < o.Quantity:
-		return NotEnough, false
-	}
-	k := &modelOrder{Order: o, state: Reserved, due: m.now + m.sale.Hold, till: m.now + o.AttemptFor, attempt: 1}
-	m.orders[o.ID] = k
-	m.free -= o.Quantity
-	m.reserved += o.Quantity
-	m.buyers[o.User] += o.Quantity
-	m.holds = append(m.holds, o.ID)
-	m.watch(k, k.till)
-	if m.free == 0 {
-		return TakenLast, true
-	}
-	return Taken, true
-}
-
-func (m *model) repeat(k *modelOrder, o Order) (Code, bool) {
-	switch {
-	case k.state == Cancelled:
-		return Tombstoned, false
-	case k.User != o.User || k.Quantity != o.Quantity:
-		return Mismatch, false
-	case m.mayFree(k):
-		m.close(k, Expired)
-	case k.state == Reserved && k.till != 0 && k.till <= m.now && k.due-m.now >= o.AttemptFor:
-		k.attempt++
-		k.till = m.now + o.AttemptFor
-		m.watch(k, k.till)
-		return Known, true
-	}
-	return Known, false
-}
-
-// foreign: the caller names an attempt that is not the current one.
-func (k *modelOrder) foreign(attempt int) bool { return attempt > 0 && attempt != k.attempt }
-
-func (m *model) accept(id string, attempt int) error {
-	k, ok := m.orders[id]
-	switch {
-	case !ok:
-		return ErrUnknownReservation
-	case k.state == Confirmed:
-		return nil
-	case k.state != Reserved:
-		return ErrNotAllowed
-	case k.foreign(attempt):
-		return ErrAttemptOver
-	}
-	if k.till != 0 && k.due <= m.now {
-		m.holds = append([]string{id}, m.holds...)
-	}
-	k.till = 0
-	return nil
-}
-
-func (m *model) confirm(id string, attempt int) error {
-	k, ok := m.orders[id]
-	switch {
-	case !ok:
-		return ErrUnknownReservation
-	case k.state == Confirmed || k.state == RefundDue:
-		return nil
-	case k.state != Reserved && k.state != Expired:
-		return ErrNotAllowed
-	case k.foreign(attempt):
-		return ErrAttemptOver
-	}
-	if k.state == Expired {
-		m.freeDue(k.Quantity)
-		if m.free < k.Quantity || m.buyers[k.User]+k.Quantity > m.sale.BuyerLimit {
-			k.state = RefundDue
-			return nil
-		}
-		m.free -= k.Quantity
-		m.buyers[k.User] += k.Quantity
-	} else {
-		m.reserved -= k.Quantity
-	}
-	m.confirmed += k.Quantity
-	k.state, k.till = Confirmed, 0
-	return nil
-}
-
-func (m *model) release(o Order, attempt int) error {
-	k, ok := m.orders[o.ID]
-	switch {
-	case !ok:
-		m.orders[o.ID] = &modelOrder{Order: o, state: Cancelled}
-		return nil
-	case k.state == Reserved && k.foreign(attempt):
-		return ErrAttemptOver
-	case k.state == Reserved:
-		m.close(k, Released)
-	case k.state == Confirmed && attempt == 0:
-		m.close(k, Returned)
-	case k.state != Released && k.state != Returned && k.state != Cancelled:
-		return ErrNotAllowed
-	}
-	return nil
-}
-
-func (m *model) expire(id string) error {
-	k, ok := m.orders[id]
-	switch {
-	case !ok:
-		return ErrUnknownReservation
-	case k.state == Expired:
-		return nil
-	case k.state != Reserved || k.due > m.now:
-		return ErrNotAllowed
-	}
-	m.close(k, Expired)
-	return nil
-}
-
-func (m *model) sweep() (freed int64, ask []string) {
-	before := m.free
-	m.freeDue(maxUnits + 1)
-	for len(m.asks) > 0 && m.asks[0].until <= m.now {
-		a := m.asks[0]
-		m.asks = m.asks[1:]
-		k := m.orders[a.id]
-		if k.state == Reserved && k.till != 0 && k.attempt == a.attempt {
-			m.watch(k, m.now+2*time.Second)
-			ask = append(ask, a.id)
-		}
-	}
-	return m.free - before, ask
-}
 
 // history drives the store and the model through the same random steps.
 type history struct {
@@ -234,6 +29,7 @@ func (h *history) step() {
 	attempt := rapid.IntRange(0, 2)
 	switch op := rapid.SampledFrom([]string{
 		"reserve", "retry", "retry", "accept", "confirm", "release", "expire", "sweep", "pass", "pass",
+		"extend", "stuck", "restore", "desire",
 	}).Draw(h.t, "op"); op {
 	case "reserve", "retry":
 		o := h.pick()
@@ -261,6 +57,18 @@ func (h *history) step() {
 		o := h.pick()
 		_, err := s.Expire(ctx, h.sale.ID, o.ID)
 		h.same(op, err, h.m.expire(o.ID))
+	case "extend":
+		o := h.pick()
+		_, err := s.Extend(ctx, h.sale.ID, o.ID, 20*time.Second)
+		h.same(op, err, h.m.extend(o.ID, 20*time.Second))
+	case "stuck":
+		o := h.pick()
+		h.same(op, s.MarkStuck(ctx, h.sale.ID, o.ID), h.m.stuck(o.ID))
+	case "restore":
+		h.restore(h.pick())
+	case "desire":
+		d := rapid.SampledFrom([]Desired{DesiredOn, DesiredOn, DesiredOn, DesiredPaused, DesiredCancelled}).Draw(h.t, "desired")
+		h.same(op, s.setDesired(ctx, h.sale.ID, d, ""), h.m.desire(d))
 	case "sweep":
 		h.sweep()
 	case "pass":
@@ -269,6 +77,29 @@ func (h *history) step() {
 		h.v.advance(h.tb, h.sale.ID, d)
 		h.m.now += d
 	}
+}
+
+const restoredFor = 30500 * time.Millisecond
+
+func (h *history) restore(o Order) {
+	state := rapid.SampledFrom([]State{Reserved, Confirmed}).Draw(h.t, "state")
+	r := restored(h.tb, h.v, h.v.store, o, state)
+	_, err := h.v.store.Restore(h.tb.Context(), r)
+	h.same("restore", err, h.m.restore(o, state, restoredFor))
+}
+
+// restored is what somebody remembers of an order. The replica must know the
+// bucket's epoch, as it does by its last reading.
+func restored(t testing.TB, v *env, s *Store, o Order, state State) Reservation {
+	e, err := s.entry(t.Context(), o.Sale)
+	must(t, err)
+	heads, err := s.readHeads(t.Context(), e.live)
+	must(t, err)
+	for i, c := range e.cells {
+		c.level.Store(heads[i])
+	}
+	return Reservation{ID: o.ID, Sale: o.Sale, User: o.User, Quantity: o.Quantity, State: state, Attempt: 1,
+		ExpiresAt: v.redisNow(t).Add(restoredFor)}
 }
 
 func (h *history) same(op string, got, want error) {
@@ -306,9 +137,28 @@ func (h *history) compare() {
 	}
 }
 
-// TestModel_AnyOrderOfStepsEndsWhereTheModelEnds: 100 histories of each expiry
+// histories sets how many rapid makes: n, or with WEIR_LONG=1 in the environment
+// RAPID_CHECKS, 2000 if that is empty.
+func histories(t *testing.T, n int) {
+	t.Helper()
+	if os.Getenv("WEIR_LONG") == "1" {
+		n = 2000
+		if text := os.Getenv("RAPID_CHECKS"); text != "" {
+			var err error
+			n, err = strconv.Atoi(text)
+			must(t, err)
+		}
+	}
+	f := flag.Lookup("rapid.checks")
+	old := f.Value.String()
+	must(t, f.Value.Set(strconv.Itoa(n)))
+	t.Cleanup(func() { must(t, f.Value.Set(old)) })
+}
+
+// TestModel_AnyOrderOfStepsEndsWhereTheModelEnds: 25 histories of each expiry
 // on each Redis, about 30 steps each, the books proved after every step.
 func TestModel_AnyOrderOfStepsEndsWhereTheModelEnds(t *testing.T) {
+	histories(t, 25)
 	eachRedis(t, func(t *testing.T, v *env) {
 		number := 0
 		for _, expiry := range []Expiry{ExpiryFree, ExpiryAsk} {

@@ -204,6 +204,7 @@ func TestErrors_AFailedMendingOfAStaleBucketIsUnavailableAndNotUnknown(t *testin
 	f := &fault{from: 1e9, applied: true}
 	s := v.faulty(t, f)
 	must(t, s.Refresh(t.Context()))
+	must(t, s.redis.Ping(t.Context()).Err()) // pipelines have connections of their own
 	must(t, v.client.HSet(t.Context(), v.bucket(sale.ID).headKey(), "gen", "99").Err())
 	f.from = f.seen + 2 // the script answers -5, then the link breaks
 	_, err := s.Reserve(t.Context(), order(sale, "ann", 1))

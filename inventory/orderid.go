@@ -59,6 +59,9 @@ func orderID(sale, user string, own []byte) string {
 	raw := make([]byte, 0, saleTagBytes+userTagBytes+ownBytes)
 	s, u := sha256.Sum256([]byte(sale)), sha256.Sum256([]byte(user))
 	raw = append(raw, s[:saleTagBytes]...)
+	if user == "" {
+		copy(u[:], own) // without a user the home is that of the order itself
+	}
 	raw = append(raw, u[:userTagBytes]...)
 	raw = append(raw, own...)
 	return orderIDText.EncodeToString(raw)

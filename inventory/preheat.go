@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -23,24 +26,36 @@ const (
 //
 // Errors: ErrInvalidSale, ErrInvalidPreheat (the bucket cap), ErrVersionReused,
 // ErrSaleStarted, ErrUnavailable, ErrOutcomeUnknown (repeat it).
+//
+// A refused preheat counts in Stats and leaves one line in the log.
 func (s *Store) Preheat(ctx context.Context, sale Sale) (View, error) {
+	v, err := s.preheatOnce(ctx, sale)
+	if refused(err) {
+		s.seen.refused.Add(1)
+		s.log.Error("PREHEAT REFUSED", "sale", sale.ID, "version", sale.Version, "error", err)
+	}
+	return v, err
+}
+
+// refused: the plan must not be written, in contrast to could not.
+func refused(err error) bool {
+	return errors.Is(err, ErrInvalidSale) || errors.Is(err, ErrInvalidPreheat) || errors.Is(err, ErrSaleStarted) || errors.Is(err, ErrVersionReused)
+}
+
+func (s *Store) preheatOnce(ctx context.Context, sale Sale) (View, error) {
 	if err := sale.Validate(); err != nil {
 		return View{}, err
-	}
-	limit := sale.BucketCap
-	if limit == 0 {
-		limit = max(sale.Total, 1)
-	}
-	if _, err := Split(sale.Total, 1, limit); err != nil { // one bucket holds it all
-		return View{}, fmt.Errorf("preheating %s: %w", sale.ID, err)
 	}
 	r, text, err := s.readRecord(ctx, sale.ID)
 	if err != nil {
 		return View{}, err
 	}
 	done, err := s.decide(sale, r, text)
+	if err == nil && text == "" {
+		err = s.notArchived(ctx, sale.ID)
+	}
 	if err == nil && !done {
-		err = s.preheat(ctx, sale)
+		err = s.preheatFrozen(ctx, sale, r)
 	}
 	if err != nil {
 		return View{}, fmt.Errorf("preheating %s: %w", sale.ID, err)
@@ -52,8 +67,8 @@ func (s *Store) Preheat(ctx context.Context, sale Sale) (View, error) {
 // written over it. Whether the old one has started is judged by its bucket.
 func (s *Store) decide(sale Sale, r record, text string) (done bool, err error) {
 	if text == "" {
-		if e, ok := s.views.Load().bySale[sale.ID]; ok && e.watch.seen() > 0 {
-			return false, fmt.Errorf("%w, and Redis has lost it: it is not sold again from a full stock", ErrSaleStarted)
+		if e, ok := s.views.Load().bySale[sale.ID]; (ok && e.seen() > 0) || s.marks.sold(sale.ID) {
+			return false, errHasSold()
 		}
 		return false, nil
 	}
@@ -68,12 +83,12 @@ func (s *Store) decide(sale Sale, r record, text string) (done bool, err error) 
 	return false, nil
 }
 
-func (s *Store) preheat(ctx context.Context, sale Sale) error {
+func (s *Store) preheat(ctx context.Context, sale Sale, quota *freeze) error {
 	generation, err := s.lease(ctx, sale.ID)
 	if err != nil {
 		return err
 	}
-	err = s.writeAndSwitch(ctx, sale, generation)
+	err = s.writeAndSwitch(ctx, sale, generation, quota)
 	// From here on the outcome is read, not guessed: with the lease revoked, no
 	// switch that is still on its way can land.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
@@ -148,7 +163,7 @@ func (s *Store) begin(ctx context.Context, sale string) (code, generation int64,
 var errStands = errors.New("stands already")
 
 // writeAndSwitch does every step up to the switch, under the lease.
-func (s *Store) writeAndSwitch(ctx context.Context, sale Sale, generation int64) error {
+func (s *Store) writeAndSwitch(ctx context.Context, sale Sale, generation int64, quota *freeze) error {
 	records, err := s.redis.HGetAll(ctx, salesKey()).Result()
 	if err != nil {
 		return fmt.Errorf("reading sales: %w", mapRead(err))
@@ -163,14 +178,27 @@ func (s *Store) writeAndSwitch(ctx context.Context, sale Sale, generation int64)
 	if done, err := s.decide(sale, old, text); done || err != nil {
 		return errors.Join(err, standsIf(done))
 	}
-	r := record{Plan: sale, Generation: generation, Previous: old.Generation, Desired: DesiredOn, DesiredVersion: 1}
+	if old.Gone {
+		return fmt.Errorf("%w, ended, and is in the archive", ErrSaleStarted)
+	}
+	if err := quota.hold(ctx); err != nil {
+		return err
+	}
+	r := record{
+		Plan: sale, Generation: generation, Previous: old.Generation, PreviousTags: old.Tags,
+		Desired: DesiredOn, DesiredVersion: 1,
+	}
+	if r.Tags, err = s.tagsFor(ctx, sale); err != nil {
+		return err
+	}
 	if old.Desired == DesiredPaused { // a new plan does not resume a paused sale
 		r.Desired, r.Reason = DesiredPaused, old.Reason
 	}
-	now, err := s.writeBucket(ctx, &r)
+	now, err := s.writeBuckets(ctx, &r)
 	if err != nil {
 		return err
 	}
+	r.Preheated = now
 	if err := overlap(records, r); err != nil {
 		return err
 	}
@@ -204,16 +232,21 @@ func (s *Store) finish(ctx context.Context, sale string, generation int64) (swit
 			return false, err
 		}
 	}
-	drop := bucket{sale: sale, generation: generation}
+	var drop []bucket
 	if switched = r.Generation == generation; switched {
-		drop.generation = r.Previous
-	} else if r.Generation != 0 {
-		if _, err := s.runInt(ctx, &s.scripts.void, []string{r.bucket().headKey()}, generation, "undo"); err != nil {
+		drop = r.previousBuckets()
+	} else {
+		if drop, err = s.written(ctx, sale, generation); err != nil {
 			return switched, err
 		}
+		for _, b := range r.buckets() {
+			if _, err := s.runInt(ctx, &s.scripts.void, []string{b.headKey()}, generation, "undo"); err != nil {
+				return switched, err
+			}
+		}
 	}
-	if drop.generation != 0 {
-		if err := s.redis.Unlink(ctx, drop.keys()...).Err(); err != nil {
+	for _, b := range drop {
+		if err := s.redis.Unlink(ctx, b.keys()...).Err(); err != nil {
 			return switched, mapRead(err)
 		}
 	}
@@ -221,8 +254,21 @@ func (s *Store) finish(ctx context.Context, sale string, generation int64) (swit
 	return switched, err
 }
 
+// written are the buckets that a preheat which did not switch may have
+// written: it noted their tags before it wrote.
+func (s *Store) written(ctx context.Context, sale string, generation int64) ([]bucket, error) {
+	tags, err := s.redis.HGet(ctx, leaseKey(), "tags").Result()
+	if errors.Is(err, redis.Nil) || tags == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, mapRead(err)
+	}
+	return bucketsOf(sale, generation, strings.Fields(tags)), nil
+}
+
 // heal opens a bucket in force that a dead preheat has shut.
-func (s *Store) heal(ctx context.Context, b bucket, by int64) error {
+func (s *Store) heal(ctx context.Context, c *cell, by int64) error {
 	code, generation, sale, err := s.begin(ctx, "")
 	if err != nil || code == beginBusy {
 		return err
@@ -231,6 +277,6 @@ func (s *Store) heal(ctx context.Context, b bucket, by int64) error {
 		_, err = s.finish(ctx, sale, generation)
 		return err
 	}
-	_, err = s.runInt(ctx, &s.scripts.void, []string{b.headKey()}, by, "undo")
+	_, err = s.runInt(ctx, &s.scripts.void, []string{c.headKey()}, by, "undo")
 	return err
 }

@@ -2,19 +2,68 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
-// writeBucket writes the head of the new generation and sets r.Start. It
-// returns the bucket's Redis time.
-func (s *Store) writeBucket(ctx context.Context, r *record) (now int64, err error) {
-	p, start := r.Plan, int64(0)
-	if !p.StartAt.IsZero() {
-		start = p.StartAt.UnixMilli()
+// writeTries is how often the writing of one bucket is tried, alone.
+const writeTries = 3
+
+// writeBuckets splits the stock and writes all buckets of the new generation.
+// A bucket that fails is tried again by itself. It sets r.Start and returns the
+// first bucket's Redis time.
+func (s *Store) writeBuckets(ctx context.Context, r *record) (now int64, err error) {
+	limit := r.Plan.BucketCap
+	if limit == 0 {
+		limit = max(r.Plan.Total, 1)
 	}
-	v, err := s.run(ctx, &s.scripts.write, r.bucket().keys(), s.fence(),
-		r.Generation, p.Item, start, p.EndAt.UnixMilli(), p.Total, p.BuyerLimit, p.MaxQuantity, p.Hold.Milliseconds(),
+	parts, err := Split(r.Plan.Total, len(r.Tags), limit)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.runsTags(ctx, r); err != nil {
+		return 0, err
+	}
+	if !r.Plan.StartAt.IsZero() {
+		r.Start = r.Plan.StartAt.UnixMilli()
+	}
+	for i, b := range r.buckets() {
+		at, err := s.writeBucket(ctx, r, b, parts[i])
+		if err != nil {
+			return 0, fmt.Errorf("bucket %d of %d: %w", i+1, len(parts), err)
+		}
+		if i == 0 {
+			now = at
+		}
+	}
+	return now, nil
+}
+
+// runsTags notes where this preheat is going to write, for whoever cleans up.
+func (s *Store) runsTags(ctx context.Context, r *record) error {
+	code, err := s.runInt(ctx, &s.scripts.leaseTags, []string{leaseKey()}, r.Generation, strings.Join(r.Tags, " "))
+	if err == nil && code != 0 {
+		err = fmt.Errorf("the preheat took too long: %w", ErrUnavailable)
+	}
+	return err
+}
+
+func (s *Store) writeBucket(ctx context.Context, r *record, b bucket, units int64) (now int64, err error) {
+	for range writeTries {
+		if now, err = s.writeOnce(ctx, r, b, units); err == nil || !(isUnknown(err) || errors.Is(err, ErrUnavailable)) {
+			return now, err
+		}
+		s.log.Warn("writing a bucket again", "sale", r.Plan.ID, "tag", b.tag, "error", err)
+	}
+	return now, err
+}
+
+func (s *Store) writeOnce(ctx context.Context, r *record, b bucket, units int64) (now int64, err error) {
+	p := r.Plan
+	v, err := s.run(ctx, &s.scripts.write, b.keys(), s.fence(),
+		r.Generation, p.Item, r.Start, p.EndAt.UnixMilli(), units, p.BuyerLimit, p.MaxQuantity, p.Hold.Milliseconds(),
 		string(p.Expiry), string(r.Desired), r.DesiredVersion)
 	if err != nil {
 		return 0, err
@@ -24,16 +73,19 @@ func (s *Store) writeBucket(ctx context.Context, r *record) (now int64, err erro
 		return 0, fmt.Errorf("bucket_write: %w: answered %v", ErrOutcomeUnknown, v)
 	}
 	code, _ := f[0].(int64)
-	r.Start, _ = f[1].(int64)
+	start, _ := f[1].(int64)
 	now, _ = f[2].(int64)
 	switch code {
 	case 1:
-		return 0, fmt.Errorf("keys of generation %d exist: %w", r.Generation, ErrUnavailable)
+		return 0, fmt.Errorf("%w: keys of generation %d exist", ErrInvalidPreheat, r.Generation)
 	case 2:
 		return 0, fmt.Errorf("%w: ends_at: is past", ErrInvalidSale)
 	}
+	r.Start = start // the first bucket settles a start of "now"
 	return now, nil
 }
+
+func isUnknown(err error) bool { return errors.Is(err, ErrOutcomeUnknown) }
 
 // overlap: at most one sale of an item is open at a time.
 func overlap(records map[string]string, r record) error {
@@ -52,41 +104,60 @@ func overlap(records map[string]string, r record) error {
 	return nil
 }
 
-// verify reads the new head back and compares every number that sells.
+// verify reads every new bucket back and compares every number that sells.
 func (s *Store) verify(ctx context.Context, r record) error {
-	got, err := s.redis.HGetAll(ctx, r.bucket().headKey()).Result()
+	var sum int64
+	for i, b := range r.buckets() {
+		units, err := s.verifyBucket(ctx, r, b)
+		if err != nil {
+			return fmt.Errorf("bucket %d of %d: %w", i+1, len(r.Tags), err)
+		}
+		sum += units
+	}
+	if sum != r.Plan.Total {
+		return fmt.Errorf("%w: the buckets hold %d units, planned are %d", ErrInvalidPreheat, sum, r.Plan.Total)
+	}
+	return nil
+}
+
+func (s *Store) verifyBucket(ctx context.Context, r record, b bucket) (int64, error) {
+	got, err := s.redis.HGetAll(ctx, b.headKey()).Result()
 	if err != nil {
-		return fmt.Errorf("reading the new stock back: %w", mapRead(err))
+		return 0, fmt.Errorf("reading the new stock back: %w", mapRead(err))
 	}
 	p := r.Plan
+	epoch, _ := strconv.ParseInt(got["epoch"], 10, 64)
+	planned, err := strconv.ParseInt(got["planned"], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: the new stock reads planned=%q", ErrInvalidPreheat, got["planned"])
+	}
 	for field, want := range map[string]string{
-		"gen": num(r.Generation), "void": "0", "item": p.Item, "start": num(r.Start), "end": num(p.EndAt.UnixMilli()),
-		"planned": num(p.Total), "free": num(p.Total), "reserved": "0", "confirmed": "0", "lent_in": "0", "lent_out": "0",
+		"gen": num(r.Generation), "void": "0", "item": p.Item, "start": num(r.Start - epoch), "end": num(p.EndAt.UnixMilli() - epoch),
+		"free": num(planned), "reserved": "0", "confirmed": "0", "lent_in": "0", "lent_out": "0",
 		"limit": num(p.BuyerLimit), "max": num(p.MaxQuantity), "hold": num(p.Hold.Milliseconds()),
 		"expiry": string(p.Expiry), "desired": string(r.Desired), "desired_version": num(r.DesiredVersion), "seq": "0",
 	} {
 		if got[field] != want {
-			return fmt.Errorf("%w: the new stock reads %s=%q, want %q", ErrInvalidPreheat, field, got[field], want)
+			return 0, fmt.Errorf("%w: the new stock reads %s=%q, want %q", ErrInvalidPreheat, field, got[field], want)
 		}
 	}
-	return nil
+	return planned, nil
 }
 
 func num(n int64) string { return strconv.FormatInt(n, 10) }
 
 // void shuts the old generation, if there is one and it has not started.
 func (s *Store) void(ctx context.Context, old record, generation, now int64) error {
-	if old.Generation == 0 {
-		return nil
-	}
-	code, err := s.runInt(ctx, &s.scripts.void, []string{old.bucket().headKey()}, generation, "void")
-	switch {
-	case err != nil:
-		return err
-	case code == 1, code == 3 && now >= old.Start:
-		return ErrSaleStarted
-	case code == 2:
-		return fmt.Errorf("a later preheat took over: %w", ErrUnavailable)
+	for _, b := range old.buckets() {
+		code, err := s.runInt(ctx, &s.scripts.void, []string{b.headKey()}, generation, "void")
+		switch {
+		case err != nil:
+			return err
+		case code == 1, code == 3 && now >= old.Start:
+			return ErrSaleStarted
+		case code == 2:
+			return fmt.Errorf("a later preheat took over: %w", ErrUnavailable)
+		}
 	}
 	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,13 +83,13 @@ func (v *env) leaseOver(t *testing.T, sale string) {
 // generations are those that have keys.
 func (v *env) generations(t *testing.T, sale string) []string {
 	t.Helper()
-	keys, err := v.client.Keys(t.Context(), "weir:{"+sale+":0}:*").Result()
+	keys, err := v.client.Keys(t.Context(), "weir:{w*}:"+sale+":*").Result()
 	must(t, err)
-	var found []string
+	once := map[string]bool{}
 	for _, k := range keys {
-		found = append(found, strings.Split(k, ":")[3])
+		once[strings.Split(k, ":")[3]] = true
 	}
-	return found
+	return slices.Sorted(maps.Keys(once))
 }
 
 func (v *env) voidOf(t *testing.T, sale string) string {

@@ -28,34 +28,45 @@ func stateOf(letter string) (State, bool) {
 	return "", false
 }
 
-// parseRecord reads a ledger record, see lua/common.lua for its form.
-func parseRecord(sale Sale, id, text string) (Reservation, error) {
-	bad := fmt.Errorf("ledger record of %s: unreadable", id)
-	f := strings.SplitN(text, " ", 9)
-	if len(f) != 9 {
-		return Reservation{}, bad
-	}
-	var n [8]int64
-	for i := 1; i < 8; i++ {
-		v, err := strconv.ParseInt(f[i], 10, 64)
-		if err != nil {
-			return Reservation{}, bad
+// parseRecord reads the ledger record of an order, named as its bucket does.
+func parseRecord(e *entry, c *cell, epoch int64, order, text string) (Reservation, error) {
+	return recordOf(e, c, epoch, e.tag+order, text)
+}
+
+// recordOf reads the ledger record of an order id, see lua/common.lua for its
+// form; epoch is where the bucket's times begin. Every win passes here, so it
+// cuts in place.
+func recordOf(e *entry, c *cell, epoch int64, id, text string) (Reservation, error) {
+	letters, rest, _ := strings.Cut(text, " ")
+	var n [7]int64 // quantity, reserved, deadline, attempt, until, lengths of user and kind
+	for i := range n {
+		field, after, ok := strings.Cut(rest, " ")
+		v, err := strconv.ParseInt(field, 10, 64)
+		if err != nil || !ok {
+			return Reservation{}, errUnreadable(id)
 		}
-		n[i] = v
+		n[i], rest = v, after
 	}
-	state, ok := stateOf(f[0])
-	if !ok || n[7] < 0 || n[7] > int64(len(f[8])) {
-		return Reservation{}, bad
+	if letters == "" {
+		return Reservation{}, errUnreadable(id)
+	}
+	state, ok := stateOf(letters[:1])
+	user, kind := n[5], n[6]
+	if left := int64(len(rest)); !ok || user < 0 || kind < 0 || user > left || kind > left-user {
+		return Reservation{}, errUnreadable(id)
 	}
 	r := Reservation{
-		ID: id, Sale: sale.ID, Item: sale.Item, User: f[8][:n[7]], ShopOrder: f[8][n[7]:],
-		Quantity: n[1], State: state, ReservedAt: msTime(n[2]), ExpiresAt: msTime(n[3]),
-		Attempt: int(n[4]), Stuck: n[6] == 1,
+		ID: id, Sale: e.view.Sale.ID, Item: e.view.Sale.Item, Bucket: c.index,
+		User: rest[:user], Kind: rest[user : user+kind], ShopOrder: rest[user+kind:],
+		Quantity: n[0], State: state, ReservedAt: msTime(epoch + n[1]), ExpiresAt: msTime(epoch + n[2]),
+		Attempt: int(n[3]), Stuck: strings.Contains(letters[1:], "s"), InPayment: strings.Contains(letters[1:], "p"),
 	}
-	if n[5] != 0 {
-		r.AttemptUntil = msTime(n[5])
+	if n[4] != 0 {
+		r.AttemptUntil = msTime(epoch + n[4])
 	}
 	return r, nil
 }
+
+func errUnreadable(id string) error { return fmt.Errorf("ledger record of %s: unreadable", id) }
 
 func msTime(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

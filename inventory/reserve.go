@@ -3,54 +3,212 @@ package inventory
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
+	"regexp"
 )
 
 // maxUser bounds what a user's name may cost in the ledger, in bytes.
 const maxUser = 256
 
+// maxName is the length of the longest item that a sale may have, in bytes.
+const maxName = 64
+
+var kindPattern = regexp.MustCompile(`^[a-z0-9-]{0,16}$`)
+
 // check refuses what no script would take, before anything is sent.
-func (o Order) check() error {
+func (o *Order) check() error {
 	bad := func(text string) error { return fmt.Errorf("%w: %s", ErrInvalidOrder, text) }
 	switch {
-	case !ValidOrderID(o.ID) || !strings.HasPrefix(o.ID, saleTag(o.Sale)):
+	case !ValidOrderID(o.ID) || !isOfSale(o.ID, o.Sale):
 		return bad("the id is not one of this sale")
+	case len(o.Item) > maxName:
+		return bad("the item is longer than 64 bytes")
 	case len(o.User) > maxUser:
 		return bad("the user is longer than 256 bytes")
 	case o.Quantity < 1 || o.Quantity > maxUnits:
 		return bad("the quantity must be 1 or more")
-	case o.AttemptFor < time.Millisecond:
+	case o.AttemptFor < 1e6:
 		return bad("the attempt must last 1ms or more")
+	case o.Kind != "" && !kindPattern.MatchString(o.Kind):
+		return bad("the kind must be up to 16 of a-z 0-9 -")
 	}
 	return nil
 }
 
-// Reserve takes units for the order in one script, or answers what became of
-// it. It is safe to repeat with the same id; it never repeats by itself.
+// answer is what a flight brought one order: Code and its two companions, see
+// lua/reserve.lua, and how far the bucket was.
+type answer struct {
+	code   int64
+	record string
+	number int64
+	reply  reply // without its rest
+}
+
+// What reserve.lua answers beside the Codes.
+const (
+	notOfSale  = -8
+	unreadable = -9
+)
+
+// Reserve takes units for the order, or answers what became of it. Orders of
+// one bucket that come at the same time share a script. It is safe to repeat
+// with the same id; it never repeats by itself what may have been executed.
 // Errors: ErrInvalidOrder, ErrUnknownSale, ErrUnavailable (not executed),
 // ErrOutcomeUnknown (perhaps executed). Codes -1 … -7 come without an error.
+//
+// With a share configured, an order for which this replica has no share left is
+// answered NoneFreeNow or NotEnough from memory, unless this replica has seen
+// its id before.
 func (s *Store) Reserve(ctx context.Context, o Order) (Result, error) {
 	if err := o.check(); err != nil {
 		return Result{}, err
 	}
-	before := time.Now()
-	r, e, err := s.bucketScript(ctx, o.Sale, &s.scripts.reserve,
-		o.ID, o.Item, o.User, o.Quantity, o.AttemptFor.Milliseconds())
+	e, err := s.entry(ctx, o.Sale)
 	if err != nil {
 		return Result{}, err
 	}
-	res := Result{Code: Code(r.code), Granted: r.number(1) == 1, Available: r.number(2)}
-	if until := r.number(3); until != 0 {
-		res.Until = msTime(until)
+	if e.gone() && s.archive != nil {
+		return s.reserveArchived(ctx, o)
 	}
-	if text := r.text(0); text != "" && res.Code != NotPreheated {
-		if res.Reservation, err = parseRecord(e.view.Sale, o.ID, text); err != nil {
+	spent, from, err := s.admit(ctx, e, &o)
+	if err != nil || from != nil {
+		return orZero(from), err
+	}
+	if spent != nil {
+		e = spent
+	}
+	res, err := s.reserve(ctx, e, o)
+	if spent != nil {
+		spent.settleShare(o.Quantity, res, err, s.nano())
+	}
+	return res, err
+}
+
+func orZero(r *Result) Result {
+	if r == nil {
+		return Result{}
+	}
+	return *r
+}
+
+// reserve asks the home bucket, mends what makes it stale and tries once more,
+// and joins the line for other buckets' units when it is dry.
+func (s *Store) reserve(ctx context.Context, e *entry, o Order) (Result, error) {
+	before := s.nano()
+	e.orders.Add(1)
+	c := e.home(o.ID)
+	a, err := c.flights.carry(ctx, s, newPassenger(o), s.flyTo(e, c))
+	if err == nil && (a.code == int64(Stale) || a.code == int64(NotPreheated)) {
+		missed := e
+		if e, err = s.mend(ctx, e, c, a.reply); err != nil {
+			return Result{}, err
+		}
+		if e == nil {
+			if _, ok := s.archived(o.Sale); ok { // since a moment ago
+				return s.reserveArchived(ctx, o)
+			}
+			s.seen.stale.Add(1)
+			missed.missed.Add(1)
+			return Result{Code: NotPreheated}, nil
+		}
+		c = e.home(o.ID)
+		a, err = c.flights.carry(ctx, s, newPassenger(o), s.flyTo(e, c))
+	}
+	if err == nil && a.code == int64(Stale) {
+		err = staysStale("reserve", a.reply)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	if len(e.cells) > 1 && a.dry() {
+		return s.queueUp(ctx, e, o, a)
+	}
+	res, err := s.result(e, c, o, a)
+	if err == nil && res.Code == NotEnough && res.Available == 0 {
+		e.markSoldOut(a.reply.seq, e.view.Level.Seq, before)
+	}
+	return res, err
+}
+
+// dry: other buckets may have what this one has not.
+func (a answer) dry() bool { return a.code == int64(NotEnough) || a.code == int64(NoneFreeNow) }
+
+// flyTo is one flight to a bucket without a loan.
+func (s *Store) flyTo(e *entry, c *cell) fly {
+	return func(ctx context.Context, all []*passenger) { s.flight(ctx, e, c, loan{}, all) }
+}
+
+// flight runs reserve.lua for these orders and deals out its answers. What
+// happens to one order does not touch the others.
+func (s *Store) flight(ctx context.Context, e *entry, c *cell, l loan, all []*passenger) {
+	s.seen.scripts.Add(1)
+	s.seen.orders.Add(int64(len(all)))
+	r, err := s.runOn(ctx, e, c, &s.scripts.reserve, flightArgs(e, l, all))
+	if err == nil && r.code == 0 {
+		if flat, _ := r.any(0).([]any); len(flat) == 3*len(all) {
+			deal(r, flat, all)
+			return
+		}
+		err = fmt.Errorf("reserve: %w: %d orders got another number of answers", ErrOutcomeUnknown, len(all))
+	}
+	for _, p := range all {
+		p.answer, p.err = answer{code: r.code, reply: r}, err
+	}
+}
+
+func flightArgs(e *entry, l loan, all []*passenger) []any {
+	args := make([]any, 0, 3+6*len(all))
+	args = append(args, l.id, l.units, l.from)
+	for _, p := range all {
+		o := &p.order
+		item := o.Item
+		if item == e.view.Sale.Item {
+			item = "" // the sale's own needs no words
+		}
+		args = append(args, shorten(o.ID), item, o.User, o.Quantity, o.AttemptFor.Milliseconds(), o.Kind)
+	}
+	return args
+}
+
+func deal(r reply, flat []any, all []*passenger) {
+	r.rest = nil // the answers of the others
+	for i, p := range all {
+		a := answer{reply: r}
+		a.code, _ = flat[3*i].(int64)
+		a.record, _ = flat[3*i+1].(string)
+		a.number, _ = flat[3*i+2].(int64)
+		p.answer = a
+	}
+}
+
+// result translates an answer.
+func (s *Store) result(e *entry, c *cell, o Order, a answer) (Result, error) {
+	switch a.code {
+	case notOfSale:
+		return Result{}, fmt.Errorf("%w: item, quantity or attempt is outside the plan", ErrInvalidOrder)
+	case unreadable:
+		return Result{}, fmt.Errorf("reserve %s: its ledger record cannot be read: %w", o.ID, ErrUnavailable)
+	}
+	res := Result{Code: Code(a.code)}
+	switch res.Code {
+	case Known:
+		res.Granted = a.number == 1
+	case Taken, TakenLast:
+		res.Granted = true
+	case NotEnough:
+		res.Available = a.number
+	case NoneFreeNow:
+		if a.number != 0 {
+			res.Until = msTime(a.reply.epoch + a.number)
+		}
+	}
+	if a.record != "" {
+		var err error
+		if res.Reservation, err = recordOf(e, c, a.reply.epoch, o.ID, a.record); err != nil {
 			return Result{}, fmt.Errorf("reserve: %w: %w", ErrOutcomeUnknown, err)
 		}
 	}
-	if res.Code == NotEnough && res.Available == 0 {
-		s.markSoldOut(o.Sale, r.seq, before)
+	if res.Code == Taken || res.Code == TakenLast || (res.Code == Known && res.Reservation.State == Reserved) {
+		c.recent.add(res.Reservation, s.nano())
 	}
 	return res, nil
 }

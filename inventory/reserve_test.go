@@ -99,13 +99,16 @@ func TestReserveScript_RefusesNumbersThatAreNone(t *testing.T) { // trap 4
 		e, err := v.store.entry(t.Context(), sale.ID)
 		must(t, err)
 		for _, q := range []string{"", "0", "-1", "1.5", "1e3", "0x1", "nan", "inf", "9007199254740992", " 1"} {
-			_, err := v.store.run(t.Context(), &v.store.scripts.reserve, e.keys, v.store.fence(), e.view.Generation,
-				NewOrderID(sale.ID, "ann"), sale.Item, "ann", q, 1000)
-			if !errors.Is(err, ErrInvalidOrder) {
-				t.Errorf("quantity %q: %v", q, err)
+			r, err := v.store.runOn(t.Context(), e, e.cells[0], &v.store.scripts.reserve, []any{"", 0, 0,
+				shorten(NewOrderID(sale.ID, "ann")), "", "ann", q, 1000, "",
+				shorten(NewOrderID(sale.ID, "bob")), "", "bob", 1, 1000, ""})
+			must(t, err)
+			// The bad one harms no other in its batch.
+			if flat := r.any(0).([]any); flat[0] != int64(notOfSale) || (flat[3] != int64(Taken) && flat[3] != int64(TakenLast)) {
+				t.Errorf("quantity %q: %v", q, flat)
 			}
 		}
-		v.level(t, sale.ID, 10, 0, 0)
+		v.level(t, sale.ID, 0, 10, 0)
 	})
 }
 

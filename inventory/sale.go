@@ -61,6 +61,7 @@ type Sale struct {
 	// SafetyStock is kept back for mishaps; it is not part of Total and weir
 	// never sells it.
 	SafetyStock int64         `json:"safety_stock"`
+	Buckets     int           `json:"buckets"`      // parts of the stock, 0 = one per master
 	BucketCap   int64         `json:"bucket_cap"`   // most units one bucket may hold, 0 = Total
 	BuyerLimit  int64         `json:"buyer_limit"`  // units per user over the sale, 0 = none
 	MaxQuantity int64         `json:"max_quantity"` // units per order, ≥ 1
@@ -91,6 +92,7 @@ func (s Sale) Validate() error {
 	check(s.StartAt.IsZero() || s.EndAt.UnixMilli() > s.StartAt.UnixMilli(), "ends_at", "must be after starts_at")
 	check(s.Total >= 0 && s.Total <= maxUnits, "total", "must be 0 or more")
 	check(s.SafetyStock >= 0, "safety_stock", "must be 0 or more")
+	check(s.Buckets >= 0 && s.Buckets <= maxBuckets, "buckets", "must be 0 (one per master) to 64")
 	check(s.BucketCap >= 0, "bucket_cap", "must be 0 (no cap) or more")
 	check(s.BuyerLimit >= 0 && s.BuyerLimit <= maxUnits, "buyer_limit", "must be 0 (none) or more")
 	check(s.MaxQuantity >= 1 && s.MaxQuantity <= maxUnits, "max_quantity", "must be 1 or more")
@@ -131,10 +133,24 @@ type View struct {
 	// SoldOut: free and reserved were both 0 a moment ago. The mark dies of
 	// itself 500 ms after the reading that set it.
 	SoldOut bool
-	// HoldsOut: nothing was free, but holds were outstanding.
+	// HoldsOut: nothing was free, but holds or loans were outstanding.
 	HoldsOut bool
+	// Until is the earliest deadline of a hold that was known, or zero.
+	Until time.Time
+	// Preheat says how well the preheat served.
+	Preheat PreheatFigures
+	// Gone: its keys in Redis are deleted, the archive answers for it.
+	Gone bool
 	// Reason says why weir itself paused the sale, "" otherwise.
 	Reason string
+}
+
+// PreheatFigures are the three figures of a good preheat: done before the
+// start, every key readable, (almost) nobody sent back to the source.
+type PreheatFigures struct {
+	Lead         time.Duration // from the preheat to the start; 0 when the sale opened with it
+	Readable     float64       // part of the buckets that answered at the last reading
+	BackToSource float64       // part of this replica's orders that found no stock preheated
 }
 
 // StateAt lays the operator's wish over the plan's state.

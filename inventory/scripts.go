@@ -18,9 +18,9 @@ type script struct {
 
 // scripts are all scripts of the package; lua/<name>.lua says what each does.
 type scripts struct {
-	reserve, accept, confirm, release, expire, stuck, find, sweep script
-	level, write, void, desire, rearm                             script
-	begin, swap, pointer /* meta_switch */, revoke, end           script
+	reserve, accept, confirm, release, expire, extend, stuck, find, sweep, lend, restore script
+	level, write, void, shut, desire, rearm                                              script
+	begin, swap, pointer /* meta_switch */, revoke, end, leaseTags, lease, beat          script
 }
 
 func loadScripts() (*scripts, error) {
@@ -40,12 +40,12 @@ func loadScripts() (*scripts, error) {
 	}
 	for name, to := range map[string]*script{
 		"reserve": &sc.reserve, "accept": &sc.accept, "confirm": &sc.confirm, "release": &sc.release,
-		"expire": &sc.expire, "stuck": &sc.stuck, "find": &sc.find, "sweep": &sc.sweep, "bucket_write": &sc.write,
+		"expire": &sc.expire, "extend": &sc.extend, "lend": &sc.lend, "restore": &sc.restore, "stuck": &sc.stuck, "find": &sc.find, "sweep": &sc.sweep, "bucket_write": &sc.write,
 	} {
 		load(to, name, common)
 	}
 	for name, to := range map[string]*script{
-		"level": &sc.level, "bucket_void": &sc.void, "bucket_desire": &sc.desire, "bucket_rearm": &sc.rearm,
+		"level": &sc.level, "bucket_void": &sc.void, "bucket_shut": &sc.shut, "meta_tags": &sc.leaseTags, "lease": &sc.lease, "beat": &sc.beat, "bucket_desire": &sc.desire, "bucket_rearm": &sc.rearm,
 		"meta_begin": &sc.begin, "meta_swap": &sc.swap, "meta_switch": &sc.pointer, "meta_revoke": &sc.revoke,
 		"meta_end": &sc.end,
 	} {
@@ -67,12 +67,21 @@ const firstKey = 3
 // executed for certain, ErrInvalidOrder when the script refused its arguments,
 // and ErrOutcomeUnknown otherwise.
 func (s *Store) run(ctx context.Context, sc *script, keys []string, args ...any) (any, error) {
+	return s.runBy(ctx, s.redis, sc, keys, args)
+}
+
+// processor is what a command is sent by: a client or one connection of it.
+type processor interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
+func (s *Store) runBy(ctx context.Context, by processor, sc *script, keys []string, args []any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", sc.name, ErrUnavailable, err)
 	}
-	v, err := s.send(ctx, "evalsha", sc.sha, keys, args)
+	v, err := send(ctx, by, "evalsha", sc.sha, keys, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") { // not executed: the server forgot it
-		v, err = s.send(ctx, "eval", sc.src, keys, args)
+		v, err = send(ctx, by, "eval", sc.src, keys, args)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", sc.name, mapError(err))
@@ -80,7 +89,7 @@ func (s *Store) run(ctx context.Context, sc *script, keys []string, args ...any)
 	return v, nil
 }
 
-func (s *Store) send(ctx context.Context, verb, what string, keys []string, args []any) (any, error) {
+func send(ctx context.Context, by processor, verb, what string, keys []string, args []any) (any, error) {
 	all := make([]any, 0, firstKey+len(keys)+len(args))
 	all = append(all, verb, what, len(keys))
 	for _, k := range keys {
@@ -88,11 +97,11 @@ func (s *Store) send(ctx context.Context, verb, what string, keys []string, args
 	}
 	cmd := scriptCmd{redis.NewCmd(ctx, append(all, args...)...)}
 	cmd.SetFirstKeyPos(firstKey)
-	_ = s.redis.Process(ctx, cmd) // the same error is in cmd
+	_ = by.Process(ctx, cmd) // the same error is in cmd
 	return cmd.Result()
 }
 
-// runInts runs a script that answers one integer.
+// runInt runs a script that answers one integer.
 func (s *Store) runInt(ctx context.Context, sc *script, keys []string, args ...any) (int64, error) {
 	v, err := s.run(ctx, sc, keys, args...)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,11 +19,31 @@ type Config struct {
 	Redis redis.UniversalClient
 	// Memory: the server is miniredis. It has no INFO and no restart to fence.
 	Memory bool
-	// Replica is this process's name in the logs.
+	// Replica is this process's name, different from that of every other one.
 	Replica string
 	Log     *slog.Logger
 	// Refresh is how often Run reads the views; 0 means 250 ms.
 	Refresh time.Duration
+	// Share bounds what this replica asks Redis for; nil = no bound.
+	Share *Share
+	// Wait asks Redis replicas to confirm each change; the zero value does not.
+	Wait Wait
+	// Batch is the most orders of one flight; 0 means 128, 1 is one script an order.
+	Batch int
+	// Archive answers for sales whose keys are deleted; nil = none are.
+	Archive Archive
+	// Marks keeps, outside of Redis, how far each bucket was; nil = nowhere.
+	Marks Marks
+	// Quota freezes the shop's product stock for a sale; nil = nothing is frozen.
+	Quota Quota
+}
+
+// Wait is durability by replication: a change counts as done when Replicas
+// servers have it. Not confirmed within Timeout it is ErrOutcomeUnknown, never
+// a win. The client's ReadTimeout must be Timeout + 100 ms or more.
+type Wait struct {
+	Replicas int
+	Timeout  time.Duration
 }
 
 // Store is the stock of all sales as one replica sees it. All its methods may
@@ -30,15 +51,28 @@ type Config struct {
 type Store struct {
 	redis   redis.UniversalClient
 	memory  bool
+	replica string
 	log     *slog.Logger
 	every   time.Duration
 	scripts *scripts
+	share   *Share
+	wait    Wait
+	batch   int
+	archive Archive
+	marks   *markKeeper
+	quota   *quotas
 
 	views      atomic.Pointer[snapshot]
 	refreshing chan struct{} // holds one token while a refresh runs
 	started    atomic.Int64  // number of refreshes begun
 	finished   int64         // number of the last one that succeeded; owned by the token
 	alarmed    atomic.Int64  // when an alarm was last logged, Unix ns
+	seen       counters
+
+	born   time.Time
+	coarse atomic.Int64 // ns since born, while Run keeps it up
+	// background counts flights and gatherers on their way; each has a deadline.
+	background sync.WaitGroup
 }
 
 // New makes a Store without asking Redis; Refresh or Run fill its views.
@@ -50,20 +84,64 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	marks, err := newMarkKeeper(c.Marks)
+	if err != nil {
+		return nil, err
+	}
+	quota, err := newQuotas(c.Quota)
+	if err != nil {
+		return nil, err
+	}
 	if c.Refresh <= 0 {
 		c.Refresh = 250 * time.Millisecond
 	}
-	s := &Store{
-		redis: c.Redis, memory: c.Memory, log: c.Log.With("replica", c.Replica), every: c.Refresh, scripts: sc,
-		refreshing: make(chan struct{}, 1),
+	if c.Batch <= 0 || c.Batch > maxBatch {
+		c.Batch = maxBatch
 	}
-	s.views.Store(&snapshot{bySale: map[string]*entry{}, byItem: map[string][]*entry{}})
+	s := &Store{
+		redis: c.Redis, memory: c.Memory, replica: c.Replica, log: c.Log.With("replica", c.Replica), every: c.Refresh,
+		scripts: sc, share: c.Share, wait: c.Wait, batch: c.Batch, archive: c.Archive, marks: marks, quota: quota,
+		refreshing: make(chan struct{}, 1), born: time.Now(),
+	}
+	s.views.Store(&snapshot{
+		bySale: map[string]*entry{}, byItem: map[string][]*entry{}, at: -int64(time.Hour), replaced: make(chan struct{}),
+	})
 	return s, nil
+}
+
+// coarseTick is how far the clock of the hot path may lag behind.
+const coarseTick = 5 * time.Millisecond
+
+// nano is the store's monotonic clock: ns since it was made.
+func (s *Store) nano() int64 {
+	if n := s.coarse.Load(); n != 0 {
+		return n
+	}
+	return int64(time.Since(s.born))
+}
+
+// keepTime makes nano cheap until ctx ends: reading the clock costs more than
+// all else of a sold-out answer.
+func (s *Store) keepTime(ctx context.Context) {
+	tick := time.NewTicker(coarseTick)
+	defer tick.Stop()
+	defer s.coarse.Store(0)
+	for {
+		s.coarse.Store(int64(time.Since(s.born)))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // Run refreshes the views until ctx ends, and returns nil then. While Redis is
 // away it keeps the last views.
 func (s *Store) Run(ctx context.Context) error {
+	defer s.background.Wait()
+	s.background.Go(func() { s.keepTime(ctx) })
+	s.background.Go(func() { s.keepQuotas(ctx) })
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	failing := false

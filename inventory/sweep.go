@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -12,29 +13,44 @@ type Swept struct {
 }
 
 // Sweep frees due holds and lists attempts that ran out unsettled, at most 256
-// of each, in one script. What it lists is listed again two seconds later, to
-// whichever replica sweeps then, until it is settled.
+// of each and bucket, in one script per bucket. What it lists is listed again
+// two seconds later, to whichever replica sweeps then, until it is settled. A
+// bucket that cannot be reached leaves the others their sweep; its error comes
+// back beside what they found.
 func (s *Store) Sweep(ctx context.Context, sale string) (Swept, error) {
-	r, e, err := s.bucketScript(ctx, sale, &s.scripts.sweep)
-	if err != nil {
+	e, err := s.entry(ctx, sale)
+	if err != nil || e.gone() {
 		return Swept{}, err
 	}
+	var all Swept
+	var faults []error
+	for i := range e.cells {
+		if err := s.sweepBucket(ctx, sale, i, &all); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return all, errors.Join(faults...)
+}
+
+func (s *Store) sweepBucket(ctx context.Context, sale string, i int, all *Swept) error {
+	at := func(l *live) *cell { return l.cells[i%len(l.cells)] }
+	r, e, c, err := s.onBucket(ctx, sale, at, &s.scripts.sweep)
+	if err != nil {
+		return err
+	}
 	if r.code == int64(NotPreheated) {
-		return Swept{}, fmt.Errorf("sweep %s: %w", sale, ErrUnknownSale)
+		return fmt.Errorf("sweep %s: %w", sale, ErrUnknownSale)
 	}
-	swept := Swept{Freed: r.number(0)}
-	if len(r.rest) < 2 {
-		return swept, nil
-	}
-	ask, _ := r.rest[1].([]any)
+	all.Freed += r.number(0)
+	ask, _ := r.any(1).([]any)
 	for i := 0; i+1 < len(ask); i += 2 {
 		id, _ := ask[i].(string)
 		text, _ := ask[i+1].(string)
-		res, err := parseRecord(e.view.Sale, id, text)
+		res, err := parseRecord(e, c, r.epoch, id, text)
 		if err != nil {
-			return swept, err
+			return err
 		}
-		swept.Ask = append(swept.Ask, res)
+		all.Ask = append(all.Ask, res)
 	}
-	return swept, nil
+	return nil
 }

@@ -3,15 +3,21 @@ package inventory
 import "time"
 
 // entry is one sale in a snapshot. It is never changed after it was published,
-// except through watch.
+// except through live.
 type entry struct {
+	*live
 	view View
-	tag  string   // prefix of its order ids
-	keys []string // of its bucket
-	head string
-	// desiredVersion is the record's; the bucket's may lag behind.
+	tag  string // prefix of its order ids
+	// desiredVersion is the record's; the buckets' may lag behind.
 	desiredVersion int64
-	watch          *watch
+}
+
+// seen is how many changes this replica saw of all buckets.
+func (e *entry) seen() (n int64) {
+	for _, c := range e.cells {
+		n += c.watch.seen()
+	}
+	return n
 }
 
 // snapshot is all that a replica knows, replaced as a whole.
@@ -21,16 +27,22 @@ type snapshot struct {
 	list   []*entry
 	// redisAt is the Redis time of the reading that arrived at localAt.
 	redisAt, localAt time.Time
+	at               int64 // when the reading was asked for, ns of the store's clock
+	replicas         int64
+	replaced         chan struct{} // closed when a newer one is there
 }
 
 // now is the Redis time, carried on by the local monotonic clock.
 func (s *snapshot) now() time.Time { return s.redisAt.Add(time.Since(s.localAt)) }
 
-func (e *entry) look() View {
+func (e *entry) look(now int64) View {
 	v := e.view
-	v.SoldOut = e.watch.soldOut(time.Now())
+	v.SoldOut = e.soldOut(now)
 	return v
 }
+
+// gone: its keys are deleted, the archive has it.
+func (e *entry) gone() bool { return e.view.Gone }
 
 // View is what is known of a preheated sale. No I/O, no lock, no allocation.
 func (s *Store) View(sale string) (View, bool) {
@@ -38,7 +50,7 @@ func (s *Store) View(sale string) (View, bool) {
 	if !ok {
 		return View{}, false
 	}
-	return e.look(), true
+	return e.look(s.nano()), true
 }
 
 // ViewOfItem is the sale of an item that matters now: the open one, else the
@@ -55,7 +67,7 @@ func (s *Store) ViewOfItem(item string) (View, bool) {
 			best = e
 		}
 	}
-	return best.look(), true
+	return best.look(s.nano()), true
 }
 
 // better: open before pending before ended before cancelled; among pending the
@@ -89,7 +101,7 @@ func (s *Store) Views() []View {
 	snap := s.views.Load()
 	views := make([]View, len(snap.list))
 	for i, e := range snap.list {
-		views[i] = e.look()
+		views[i] = e.look(s.nano())
 	}
 	return views
 }

@@ -2,7 +2,7 @@ package inventory
 
 import (
 	"testing"
-	"testing/synctest"
+
 	"time"
 )
 
@@ -77,31 +77,38 @@ func TestSoldOut_IsClearedByAReturnedUnit(t *testing.T) { // T-21, H-20
 	})
 }
 
-func TestSoldOutMark_DiesByItselfAfterHalfASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var w watch
-		w.level(Level{Seq: 7}, time.Now())
-		<-time.After(soldOutFor - time.Millisecond)
-		if !w.soldOut(time.Now()) {
-			t.Fatal("gone too early")
-		}
-		<-time.After(time.Millisecond)
-		if w.soldOut(time.Now()) {
-			t.Fatal("it outlived half a second without being confirmed")
-		}
-	})
+func TestSoldOutMark_DiesByItselfWithinHalfASecond(t *testing.T) {
+	l := &live{cells: make([]*cell, 1)}
+	l.judge(Level{Seq: 7}, true, 0)
+	if !l.soldOut(int64(soldOutFor) - 1) {
+		t.Fatal("gone too early")
+	}
+	if l.soldOut(int64(soldOutFor)) || soldOutFor+coarseTick > 500*time.Millisecond {
+		t.Fatal("it outlived half a second without being confirmed")
+	}
+}
+
+func TestSoldOutMark_OfSeveralBucketsNeedsTwoEqualReadings(t *testing.T) {
+	l := &live{cells: make([]*cell, 2)}
+	l.judge(Level{Seq: 7}, false, 0)
+	if l.soldOut(0) {
+		t.Fatal("one reading of two buckets is no snapshot")
+	}
+	l.judge(Level{Seq: 7}, true, 0)
+	if !l.soldOut(0) {
+		t.Fatal("two equal ones are")
+	}
 }
 
 func TestSoldOutMark_OfALaterAnswerOutlivesAnEarlierReading(t *testing.T) {
-	now := time.Now()
-	var w watch
-	w.sold.Store(&mark{seq: 9, at: now})
-	w.level(Level{Seq: 8, Free: 1}, now)
-	if !w.soldOut(now) {
+	l := &live{cells: make([]*cell, 1)}
+	l.sold.Store(&mark{seq: 9})
+	l.judge(Level{Seq: 8, Free: 1}, true, 0)
+	if !l.soldOut(0) {
 		t.Fatal("an older reading cleared it")
 	}
-	w.level(Level{Seq: 10, Free: 1}, now)
-	if w.soldOut(now) {
+	l.judge(Level{Seq: 10, Free: 1}, true, 0)
+	if l.soldOut(0) {
 		t.Fatal("a newer reading did not clear it")
 	}
 }
@@ -116,4 +123,13 @@ func TestRun_KeepsTheViewsWhileRedisIsAway(t *testing.T) {
 	if view, ok := v.store.View(sale.ID); !ok || view.Level.Free != 1 {
 		t.Fatalf("%+v %v", view, ok)
 	}
+}
+
+func TestViews_TheTimeIsKnownWithoutAnySale(t *testing.T) {
+	eachRedis(t, func(t *testing.T, v *env) {
+		must(t, v.store.Refresh(t.Context()))
+		if d := v.redisNow(t).Sub(v.store.views.Load().now()).Abs(); d > time.Minute {
+			t.Fatalf("off by %s", d)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,6 @@ func (a *app) client(f clientFlags, named bool) (*client, error) {
 		return nil, errors.New("no admin token; set WEIR_ADMIN_TOKEN or give --token-file (with the sample shop, weir prints a token when it starts)")
 	}
 	return &client{base: base, token: token, http: &http.Client{
-		Timeout:       clientTimeout,
 		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -104,44 +104,78 @@ func adminURL(address string) (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
+// question is one call of the API.
+type question struct {
+	method, path string
+	in           any           // sent as JSON; nil = no body
+	ifMatch      string        // "" = not sent
+	within       time.Duration // answer included; 0 = clientTimeout
+}
+
+// told is a 2xx answer.
+type told struct {
+	body []byte
+	etag string
+}
+
 // call sends in as JSON (nil = no body) and gives the body of a 2xx answer.
 func (c *client) call(ctx context.Context, method, path string, in any) ([]byte, error) {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return nil, fmt.Errorf("writing the request: %w", err)
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+"/api/v1"+path, body)
+	answer, err := c.ask(ctx, question{method: method, path: path, in: in})
+	return answer.body, err
+}
+
+// ask makes one call.
+func (c *client) ask(ctx context.Context, q question) (told, error) {
+	within := cmp.Or(q.within, clientTimeout)
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	req, err := c.request(ctx, q)
 	if err != nil {
-		return nil, fmt.Errorf("writing the request: %w", err)
-	}
-	req.Header.Set("Authorization", "Bearer "+string(c.token.Reveal()))
-	req.Header.Set("Accept", "application/json")
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+		return told{}, fmt.Errorf("writing the request: %w", err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(err)
+		return told{}, c.unreachable(err, within)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return nil, c.unreachable(err)
+		return told{}, c.unreachable(err, within)
 	}
 	if len(answer) > maxAnswer {
-		return nil, fmt.Errorf("the answer is larger than %d MiB; ask for less", maxAnswer>>20)
+		return told{}, fmt.Errorf("the answer is larger than %d MiB; ask for less", maxAnswer>>20)
 	}
 	if resp.StatusCode/100 != 2 {
-		return nil, refusal(resp, answer)
+		return told{}, refusal(resp, answer)
 	}
-	return answer, nil
+	return told{body: answer, etag: resp.Header.Get("ETag")}, nil
 }
 
-func (c *client) unreachable(err error) error {
+func (c *client) request(ctx context.Context, q question) (*http.Request, error) {
+	var body io.Reader
+	if q.in != nil {
+		b, err := json.Marshal(q.in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, c.base+"/api/v1"+q.path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+string(c.token.Reveal()))
+	req.Header.Set("Accept", "application/json")
+	if q.in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if q.ifMatch != "" {
+		req.Header.Set("If-Match", q.ifMatch)
+	}
+	return req, nil
+}
+
+func (c *client) unreachable(err error, within time.Duration) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -149,7 +183,7 @@ func (c *client) unreachable(err error) error {
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("weir at %s did not answer within %s", c.base, clientTimeout)
+		return fmt.Errorf("weir at %s did not answer within %s", c.base, within)
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -158,14 +192,32 @@ func (c *client) unreachable(err error) error {
 	return fmt.Errorf("asking weir at %s: %w", c.base, err)
 }
 
-// refusal turns a problem answer into one line.
+// refusal turns a problem answer into one line, and one more for each fault
+// that it names.
 func refusal(resp *http.Response, body []byte) error {
-	var p struct{ Title, Detail, Code string }
+	var p struct {
+		Title, Detail, Code, ETag string
+		Faults                    []struct{ Field, Value, Problem string }
+	}
 	if json.Unmarshal(body, &p) != nil || p.Code == "" {
 		return fmt.Errorf("the answer is %s and no problem that weir would send; is that address weir's private one?", clip(resp.Status))
 	}
+	if len(p.Faults) > 0 {
+		lines := []string{fmt.Sprintf("refused, %s (%s, %d)", counted(len(p.Faults), "fault"), oneLine(p.Code), resp.StatusCode)}
+		for _, f := range p.Faults {
+			value := ""
+			if f.Value != "" {
+				value = " (" + oneLine(f.Value) + ")"
+			}
+			lines = append(lines, oneLine(f.Field)+value+": "+oneLine(f.Problem))
+		}
+		return errors.New(strings.Join(lines, "\n"))
+	}
 	if p.Detail == "" {
 		p.Detail = p.Title
+	}
+	if p.ETag != "" {
+		p.Detail += " Its ETag now is " + p.ETag + "."
 	}
 	return fmt.Errorf("%s (%s, %d)", oneLine(p.Detail), oneLine(p.Code), resp.StatusCode)
 }

@@ -13,38 +13,22 @@ import (
 )
 
 const demoJSON = `{"id":"demo","version":1,"item":"1001","state":"running","starts_at":"2030-01-01T00:00:00Z","ends_at":"2030-01-02T00:00:00Z","total":100,
-"safety_stock":0,"bucket_cap":0,"buyer_limit":1,"max_quantity":1,"hold":"2m0s","expiry":"ask","settle":"accept","preheated":true,"generation":3,"sold_out":false}`
+"safety_stock":0,"bucket_cap":0,"buyer_limit":1,"max_quantity":1,"hold":"2m0s","expiry":"ask","settle":"accept","in_config_file":true,"preheated":true,"preheated_version":1,"generation":3,"sold_out":false}`
 
 const banJSON = `{"scope":"user","value":"u 1\u001b[31m","reason":"cards","author":"env","origin":"api","created":"2030-01-01T00:00:00Z","until":null,"seq":7}`
 
 // adminAPI speaks the private API and keeps what it was asked.
 type adminAPI struct {
 	*httptest.Server
+	mux   *http.ServeMux
 	asked string // method, path, body
+	match string // If-Match
 }
 
 func newAdminAPI(t *testing.T) *adminAPI {
 	t.Helper()
-	api := &adminAPI{}
-	mux := http.NewServeMux()
-	answer := func(pattern string, status int, body string) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			in, _ := io.ReadAll(r.Body)
-			api.asked = strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + string(in))
-			switch {
-			case r.Header.Get("Authorization") != "Bearer "+loud:
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				status, body = 401, `{"type":"about:blank","title":"Unauthorized","status":401,"code":"unauthorized","detail":"No valid token."}`
-			case len(in) > 0 && r.Header.Get("Content-Type") != "application/json":
-				status, body = 415, `{"title":"no","status":415,"code":"unsupported_media_type"}`
-			}
-			if status >= 400 {
-				w.Header().Set("Content-Type", "application/problem+json")
-			}
-			w.WriteHeader(status)
-			io.WriteString(w, body)
-		})
-	}
+	api := &adminAPI{mux: http.NewServeMux()}
+	answer := api.answer
 	answer("GET /api/v1/sales", 200, `{"sales":[`+demoJSON+`]}`)
 	answer("GET /api/v1/sales/demo", 200, demoJSON)
 	answer("GET /api/v1/sales/demo/level", 200, `{"sale":"demo","total":100,"free":60,"reserved":10,"confirmed":30,"on_loan":0,"seq":5,"at":"2030-01-01T00:00:00Z"}`)
@@ -59,9 +43,31 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	answer("GET /api/v1/bans", 200, `{"bans":[`+banJSON+`]}`)
 	answer("POST /api/v1/bans", 201, banJSON)
 	answer("DELETE /api/v1/bans", 200, `{"removed":true,"ban":`+banJSON+`}`)
-	api.Server = httptest.NewServer(mux)
+	api.Server = httptest.NewServer(api.mux)
 	t.Cleanup(api.Close)
 	return api
+}
+
+// answer makes the API say body to a request, with an ETag.
+func (api *adminAPI) answer(pattern string, status int, body string) {
+	api.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		in, _ := io.ReadAll(r.Body)
+		api.asked, api.match = strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(in)), r.Header.Get("If-Match")
+		status, body := status, body
+		switch {
+		case r.Header.Get("Authorization") != "Bearer "+loud:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			status, body = 401, `{"type":"about:blank","title":"Unauthorized","status":401,"code":"unauthorized","detail":"No valid token."}`
+		case len(in) > 0 && r.Header.Get("Content-Type") != "application/json":
+			status, body = 415, `{"title":"no","status":415,"code":"unsupported_media_type"}`
+		}
+		if status >= 400 {
+			w.Header().Set("Content-Type", "application/problem+json")
+		}
+		w.Header().Set("ETag", `"v1-abc"`)
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	})
 }
 
 func (api *adminAPI) command(t *testing.T, args ...string) (code int, stdout, stderr string) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,48 +9,51 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"weir/gateway/admin"
+	"weir/inventory"
 )
 
 // saleView is a sale as the private API tells it.
 type saleView struct {
+	planView
+	Version          int64  `json:"version"`
+	State            string `json:"state"`
+	InConfigFile     bool   `json:"in_config_file"`
+	Preheated        bool   `json:"preheated"`
+	PreheatedVersion int64  `json:"preheated_version"`
+	Generation       int64  `json:"generation"`
+	SoldOut          bool   `json:"sold_out"`
+	// Quota is nil where nothing was ever frozen.
+	Quota *inventory.QuotaState `json:"quota"`
+}
+
+// planView is what of a sale may be edited, in the form that create and edit take.
+type planView struct {
 	ID          string     `json:"id"`
-	Version     int64      `json:"version"`
 	Item        string     `json:"item"`
-	State       string     `json:"state"`
 	StartsAt    *time.Time `json:"starts_at"`
 	EndsAt      *time.Time `json:"ends_at"`
 	Total       int64      `json:"total"`
 	SafetyStock int64      `json:"safety_stock"`
+	Buckets     int64      `json:"buckets"`
 	BucketCap   int64      `json:"bucket_cap"`
 	BuyerLimit  int64      `json:"buyer_limit"`
 	MaxQuantity int64      `json:"max_quantity"`
 	Hold        string     `json:"hold"`
 	Expiry      string     `json:"expiry"`
 	Settle      string     `json:"settle"`
-	Preheated   bool       `json:"preheated"`
-	Generation  int64      `json:"generation"`
-	SoldOut     bool       `json:"sold_out"`
-}
-
-// levelView is a reading of a sale's stock.
-type levelView struct {
-	Sale      string    `json:"sale"`
-	Total     int64     `json:"total"`
-	Free      int64     `json:"free"`
-	Reserved  int64     `json:"reserved"`
-	Confirmed int64     `json:"confirmed"`
-	OnLoan    int64     `json:"on_loan"`
-	At        time.Time `json:"at"`
 }
 
 func newSaleVerbs(a *app) *cobra.Command {
 	return group("sale", "Look at and steer the sales of a running weir",
-		newSaleList(a),
-		newSaleVerb(a, "show", "Show the plan and state of a sale", http.MethodGet, "", printSale),
-		newSaleVerb(a, "level", "Show the stock of a sale: free, reserved, confirmed", http.MethodGet, "/level", printLevel),
-		newSaleVerb(a, "preheat", "Write the stock of a sale to Redis; doing it twice changes nothing", http.MethodPost, "/preheat", printSale),
+		newSaleList(a), newSaleShow(a), newSaleCreate(a), newSaleEdit(a), newSaleDelete(a),
+		newSaleVerb(a, "level", "Show the stock of a sale, whole and by bucket", http.MethodGet, "/level", printLevel),
+		newSaleAudit(a), newSaleLedger(a), newSaleReconcile(a),
+		newSaleVerb(a, "preheat", "Write the stock of a planned sale to Redis; doing it twice changes nothing", http.MethodPost, "/preheat", printSale),
 		newSaleVerb(a, "pause", "Stop selling for now; holds and payments go on", http.MethodPost, "/pause", printSale),
 		newSaleVerb(a, "resume", "Sell again after a pause", http.MethodPost, "/resume", printSale),
+		newSaleVerb(a, "archive", "Copy a sale to the archive now; one that is over for long enough is deleted in Redis", http.MethodPost, "/archive", printArchived),
 		newSaleVerb(a, "cancel", "End a sale for good; this version cannot be opened again", http.MethodPost, "/cancel", printSale),
 	)
 }
@@ -78,14 +82,49 @@ func newSaleVerb(a *app, verb, short, method, path string, print printer) *cobra
 		Example: fmt.Sprintf("  weir sale %s demo\n  weir sale %s demo --json", verb, verb),
 		Args:    usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !nameForm.MatchString(args[0]) {
-				return usagef("(%s) is no id of a sale, right is %s", clip(args[0]), nameRule)
+			at, err := salePath(args[0])
+			if err != nil {
+				return err
 			}
-			return a.ask(cmd, f, method, "/sales/"+url.PathEscape(args[0])+path, nil, print)
+			return a.ask(cmd, f, method, at+path, nil, print)
 		},
 	}
 	f.flags(cmd)
 	return cmd
+}
+
+// salePath is where a sale stands in the API.
+func salePath(id string) (string, error) {
+	if !nameForm.MatchString(id) {
+		return "", usagef("(%s) is no id of a sale, right is %s", clip(id), nameRule)
+	}
+	return "/sales/" + url.PathEscape(id), nil
+}
+
+func newSaleShow(a *app) *cobra.Command {
+	var plan bool
+	cmd := newSaleVerb(a, "show", "Show the plan and state of a sale", http.MethodGet, "", func(a *app, body []byte) error {
+		if plan {
+			return printPlan(a, body)
+		}
+		return printSale(a, body)
+	})
+	cmd.Flags().BoolVar(&plan, "plan", false, "only what may be edited, as the JSON that create and edit take")
+	cmd.Example += "\n  weir sale show demo --plan > plan.json"
+	return cmd
+}
+
+// printPlan leaves out what is weir's: state, version, generation.
+func printPlan(a *app, body []byte) error {
+	p, err := decodeAnswer[planView](body)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	return raw(a.out, text)
 }
 
 func printSales(a *app, body []byte) error {
@@ -96,7 +135,7 @@ func printSales(a *app, body []byte) error {
 	rows := [][]string{{"ID", "VERSION", "ITEM", "STATE", "STARTS", "ENDS", "TOTAL", "PREHEATED", "SOLD OUT"}}
 	for _, s := range list.Sales {
 		rows = append(rows, []string{s.ID, decimal(s.Version), s.Item, s.State, stamp(s.StartsAt, "now"), stamp(s.EndsAt, "never"),
-			decimal(s.Total), yes(s.Preheated), yes(s.SoldOut)})
+			decimal(s.Total), s.preheated(), yes(s.SoldOut)})
 	}
 	return table(a.out, rows...)
 }
@@ -106,23 +145,34 @@ func printSale(a *app, body []byte) error {
 	if err != nil {
 		return err
 	}
-	return table(a.out,
-		[]string{"sale", s.ID}, []string{"version", decimal(s.Version)}, []string{"item", s.Item}, []string{"state", s.State},
-		[]string{"starts", stamp(s.StartsAt, "now")}, []string{"ends", stamp(s.EndsAt, "never")},
-		[]string{"total", decimal(s.Total)}, []string{"safety stock", decimal(s.SafetyStock)}, []string{"bucket cap", zero(s.BucketCap, "none")},
-		[]string{"buyer limit", zero(s.BuyerLimit, "none")}, []string{"max quantity", decimal(s.MaxQuantity)},
-		[]string{"hold", s.Hold}, []string{"expiry", s.Expiry}, []string{"settle", s.Settle},
-		[]string{"preheated", yes(s.Preheated)}, []string{"generation", decimal(s.Generation)}, []string{"sold out", yes(s.SoldOut)})
+	rows := [][]string{
+		{"sale", s.ID}, {"version", decimal(s.Version)}, {"item", s.Item}, {"state", s.State},
+		{"starts", stamp(s.StartsAt, "now")}, {"ends", stamp(s.EndsAt, "never")},
+		{"total", decimal(s.Total)}, {"safety stock", decimal(s.SafetyStock)},
+		{"buckets", zero(s.Buckets, "one for each Redis master")}, {"bucket cap", zero(s.BucketCap, "none")},
+		{"buyer limit", zero(s.BuyerLimit, "none")}, {"max quantity", decimal(s.MaxQuantity)},
+		{"hold", s.Hold}, {"expiry", s.Expiry}, {"settle", s.Settle},
+		{"planned in", s.origin()}, {"preheated", s.preheated()}, {"generation", decimal(s.Generation)}, {"sold out", yes(s.SoldOut)},
+	}
+	if s.Quota != nil {
+		rows = append(rows, quotaRows(*s.Quota)...)
+	}
+	return table(a.out, rows...)
 }
 
-func printLevel(a *app, body []byte) error {
-	l, err := decodeAnswer[levelView](body)
-	if err != nil {
-		return err
+// preheated says which version sells while an edit waits for its preheat.
+func (s saleView) preheated() string {
+	if s.Preheated && s.PreheatedVersion > 0 && s.PreheatedVersion != s.Version {
+		return "version " + decimal(s.PreheatedVersion)
 	}
-	return table(a.out,
-		[]string{"SALE", "TOTAL", "FREE", "RESERVED", "CONFIRMED", "ON LOAN", "AT"},
-		[]string{l.Sale, decimal(l.Total), decimal(l.Free), decimal(l.Reserved), decimal(l.Confirmed), decimal(l.OnLoan), stamp(&l.At, "-")})
+	return yes(s.Preheated)
+}
+
+func (s saleView) origin() string {
+	if s.InConfigFile {
+		return "the configuration file"
+	}
+	return "the API"
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -158,4 +208,20 @@ func (a *app) ask(cmd *cobra.Command, f clientFlags, method, path string, in any
 		return raw(a.out, body)
 	}
 	return print(a, body)
+}
+
+func printArchived(a *app, body []byte) error {
+	d, err := decodeAnswer[admin.Archived](body)
+	if err != nil {
+		return err
+	}
+	text := "complete"
+	if !d.Complete {
+		text = "not complete: " + d.Missing
+	}
+	if d.Deleted {
+		text += "; deleted in Redis, the archive answers from now on"
+	}
+	_, err = fmt.Fprintf(a.out, "%d reservations copied, %d of them open; %s\n", d.Rows, d.Open, text)
+	return err
 }

@@ -15,6 +15,8 @@ type Config struct {
 	Listen     ListenConfig    `yaml:"listen"`
 	Admin      AdminConfig     `yaml:"admin"`
 	Redis      RedisConfig     `yaml:"redis"`
+	Stock      StockConfig     `yaml:"stock"`
+	Archive    ArchiveConfig   `yaml:"archive"`
 	Upstream   UpstreamConfig  `yaml:"upstream"`
 	Identity   IdentityConfig  `yaml:"identity"`
 	Routes     []RouteConfig   `yaml:"routes"`
@@ -75,11 +77,28 @@ type RedisServer struct {
 	Username     string        `yaml:"username"`
 	PasswordFile string        `yaml:"password_file" env:"WEIR_REDIS_PASSWORD"`
 	TLS          bool          `yaml:"tls"`
+	CAFile       string        `yaml:"ca_file"` // who signed its certificate; "" = whom this host trusts
 	DB           int           `yaml:"db"`
 	DialTimeout  time.Duration `yaml:"dial_timeout"`
 	ReadTimeout  time.Duration `yaml:"read_timeout"`
 	WriteTimeout time.Duration `yaml:"write_timeout"`
 	Pool         int           `yaml:"pool"`
+}
+
+// StockConfig says how careful and how eager a replica is with the stock.
+type StockConfig struct {
+	ShareBuffer  float64       `yaml:"share_buffer"`
+	WaitReplicas int           `yaml:"wait_replicas"` // 0 = no WAIT
+	WaitTimeout  time.Duration `yaml:"wait_timeout"`
+}
+
+// ArchiveConfig is the SQL database that proves sales when Redis has forgotten
+// them. Off when URL is "".
+type ArchiveConfig struct {
+	URL          string        `yaml:"url"` // sqlite:PATH or postgres://…
+	PasswordFile string        `yaml:"password_file" env:"WEIR_ARCHIVE_PASSWORD"`
+	Interval     time.Duration `yaml:"interval"`
+	Keep         time.Duration `yaml:"keep"`
 }
 
 // UpstreamConfig is the shop behind weir.
@@ -92,6 +111,8 @@ type UpstreamConfig struct {
 	ResponseLimit   Size          `yaml:"response_limit"`
 	ReleaseStatuses []int         `yaml:"release_statuses"`
 	Lookup          string        `yaml:"lookup"`     // path with {id}; "" = the shop cannot be asked
+	Orders          string        `yaml:"orders"`     // path with {sale}; "" = the shop has no list
+	Quota           string        `yaml:"quota"`      // path with {item} and {sale}; "" = nothing is frozen
 	OrderPage       string        `yaml:"order_page"` // the shop's page of an order, with {order}; "" = none
 	KeyID           string        `yaml:"key_id"`
 }
@@ -163,6 +184,7 @@ type SaleConfig struct {
 	EndsAt      SaleTime      `yaml:"ends_at"`
 	Total       int64         `yaml:"total"`
 	SafetyStock int64         `yaml:"safety_stock"`
+	Buckets     int           `yaml:"buckets"` // 0 = one per master
 	BucketCap   int64         `yaml:"bucket_cap"`
 	BuyerLimit  int64         `yaml:"buyer_limit"`
 	MaxQuantity int64         `yaml:"max_quantity"`

@@ -11,6 +11,8 @@ func Default() Config {
 		Listen:    defaultListen(),
 		Admin:     AdminConfig{Address: "127.0.0.1:9090", Tokens: []TokenConfig{}},
 		Redis:     RedisConfig{Mode: "auto", Stock: defaultRedisServer()},
+		Stock:     StockConfig{ShareBuffer: 0.2, WaitTimeout: 200 * time.Millisecond},
+		Archive:   ArchiveConfig{Interval: time.Minute, Keep: 24 * time.Hour},
 		Upstream:  defaultUpstream(),
 		Identity:  defaultIdentity(),
 		Routes:    defaultRoutes(),
@@ -58,6 +60,7 @@ func defaultUpstream() UpstreamConfig {
 		ResponseLimit:   1 << 20,
 		ReleaseStatuses: []int{402, 410, 422},
 		Lookup:          "/orders?reservation={id}",
+		Orders:          "/orders?sale={sale}",
 		OrderPage:       "/orders/{order}",
 		KeyID:           "weir-1",
 	}

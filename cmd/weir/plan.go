@@ -27,6 +27,7 @@ func (s SaleConfig) Plan(now time.Time) inventory.Sale {
 		EndAt:       end,
 		Total:       s.Total,
 		SafetyStock: s.SafetyStock,
+		Buckets:     s.Buckets,
 		BucketCap:   s.BucketCap,
 		BuyerLimit:  s.BuyerLimit,
 		MaxQuantity: s.MaxQuantity,

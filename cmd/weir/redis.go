@@ -1,14 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"strconv"
+	"os"
 	"strings"
 	"time"
 
@@ -35,10 +34,15 @@ func openRedis(ctx context.Context, c Config, s Secrets, log *slog.Logger) (*bac
 		return openEmbedded(ctx, c, log)
 	}
 	b := &backing{describe: "external, " + strings.Join(c.Redis.Stock.Addresses, ", ")}
-	b.stock = newClient(c.Redis.Stock, s.StockPassword)
+	var err error
+	if b.stock, err = newClient(c.Redis.Stock, s.StockPassword); err != nil {
+		return nil, fmt.Errorf("redis.stock.%w", err)
+	}
 	b.shared = b.stock
 	if c.Redis.Shared != nil {
-		b.shared = newClient(*c.Redis.Shared, s.SharedPassword)
+		if b.shared, err = newClient(*c.Redis.Shared, s.SharedPassword); err != nil {
+			return nil, errors.Join(fmt.Errorf("redis.shared.%w", err), b.stock.Close())
+		}
 	}
 	if err := answers(ctx, b.stock); err != nil {
 		b.close(ctx)
@@ -50,7 +54,7 @@ func openRedis(ctx context.Context, c Config, s Secrets, log *slog.Logger) (*bac
 			return nil, fmt.Errorf("redis.shared (%s): %w", strings.Join(c.Redis.Shared.Addresses, ", "), err)
 		}
 	}
-	if err := b.checkStock(ctx, log); err != nil {
+	if err := b.checkStock(ctx, c.Stock, log); err != nil {
 		b.close(ctx)
 		return nil, err
 	}
@@ -74,7 +78,9 @@ func openEmbedded(ctx context.Context, c Config, log *slog.Logger) (*backing, er
 		DialTimeout: own.DialTimeout, ReadTimeout: own.ReadTimeout, WriteTimeout: own.WriteTimeout,
 	}
 	b := &backing{embedded: server, memory: server.Mode() == redisd.ModeMemory, describe: server.Describe()}
-	b.stock = newClient(one, NewSecret(password))
+	if b.stock, err = newClient(one, NewSecret(password)); err != nil {
+		return nil, errors.Join(err, server.Close(ctx))
+	}
 	b.shared = b.stock
 	if err := answers(ctx, b.stock); err != nil {
 		b.close(ctx)
@@ -85,7 +91,7 @@ func openEmbedded(ctx context.Context, c Config, log *slog.Logger) (*backing, er
 
 // newClient makes the client that stock and single-use answers need: it never
 // repeats a command by itself and keeps to the deadline of its context.
-func newClient(s RedisServer, password Secret) redis.UniversalClient {
+func newClient(s RedisServer, password Secret) (redis.UniversalClient, error) {
 	addresses := make([]string, len(s.Addresses))
 	for i, a := range s.Addresses {
 		addresses[i] = strings.TrimPrefix(a, "unix:")
@@ -98,9 +104,29 @@ func newClient(s RedisServer, password Secret) redis.UniversalClient {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if s.TLS {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		roots, err := trusted(s.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	}
-	return redis.NewUniversalClient(o)
+	return redis.NewUniversalClient(o), nil
+}
+
+// trusted are the authorities of a PEM file; nil means those of this host.
+func trusted(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("ca_file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("ca_file: %s holds no certificate in PEM form", file)
+	}
+	return pool, nil
 }
 
 // answers waits for a PONG, within redisWait.
@@ -116,62 +142,16 @@ func answers(ctx context.Context, rdb redis.UniversalClient) error {
 		if errors.As(err, &reply) && !strings.HasPrefix(reply.Error(), "LOADING") {
 			return fmt.Errorf("Redis refuses us: %w", err)
 		}
+		var cert *tls.CertificateVerificationError
+		if errors.As(err, &cert) { // waiting does not mend that
+			return fmt.Errorf("its certificate is not trusted, right is the authority that signed it, in ca_file: %w", err)
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("Redis does not answer: %w", err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// memoryModeSays is how miniredis refuses INFO server.
-const memoryModeSays = "section (server) is not supported"
-
-var (
-	versionLine = regexp.MustCompile(`(?m)^redis_version:(\d+)\.(\S+)`)
-	policyLine  = regexp.MustCompile(`(?m)^maxmemory_policy:(\S+)`)
-)
-
-// checkStock refuses a Redis that could lose stock by its settings: too old
-// for the scripts, or free to evict keys.
-func (b *backing) checkStock(ctx context.Context, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, redisWait)
-	defer cancel()
-	info, err := b.stock.Info(ctx, "server").Result()
-	if err != nil && strings.Contains(err.Error(), memoryModeSays) {
-		b.memory = true
-		b.describe += " (the memory mode of another weir: nothing survives a restart)"
-		return nil
-	}
-	if err != nil || !strings.Contains(info, "run_id:") {
-		return fmt.Errorf("redis.stock: INFO must be allowed, since stock is guarded by it: %w", cmp.Or(err, errors.New("no run_id in INFO server")))
-	}
-	if v := versionLine.FindStringSubmatch(info); v != nil {
-		if major, _ := strconv.Atoi(v[1]); major < 7 {
-			return fmt.Errorf("redis.stock: version %s.%s is too old, right is 7.0 or later", v[1], strings.TrimSpace(v[2]))
-		}
-	}
-	memory, err := b.stock.Info(ctx, "memory").Result()
-	if err != nil {
-		return fmt.Errorf("redis.stock: reading its settings: %w", err)
-	}
-	if p := policyLine.FindStringSubmatch(memory); p != nil && strings.TrimSpace(p[1]) != "noeviction" {
-		return fmt.Errorf("redis.stock: maxmemory-policy is %s, which may forget stock; right is: CONFIG SET maxmemory-policy noeviction", strings.TrimSpace(p[1]))
-	}
-	return b.checkPersistence(ctx, log)
-}
-
-// checkPersistence warns of a Redis that forgets all stock when it restarts. It
-// may be one of many replicas with Sentinel, so it is not refused.
-func (b *backing) checkPersistence(ctx context.Context, log *slog.Logger) error {
-	info, err := b.stock.Info(ctx, "persistence").Result()
-	if err != nil {
-		return fmt.Errorf("redis.stock: reading its settings: %w", err)
-	}
-	if strings.Contains(info, "aof_enabled:0") {
-		log.Warn("redis.stock has no append-only file: a restart of it may forget units that were sold; right is: CONFIG SET appendonly yes")
-	}
-	return nil
 }
 
 // failed yields an error when the embedded Redis is gone for good.

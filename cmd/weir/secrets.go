@@ -23,6 +23,7 @@ type Secrets struct {
 	AdminTokens    []AdminToken // may be empty only with the sample shop on loopback
 	StockPassword  Secret
 	SharedPassword Secret
+	Archive        Secret      // PostgreSQL's password
 	JWT            Secret      // key of HS256
 	JWTKeys        []PublicKey // keys of RS256 and EdDSA
 	Cookie         Secret      // key of identity.cookie
@@ -56,6 +57,7 @@ func (c Config) Secrets(env func(string) string) (Secrets, error) {
 		r.need("identity.cookie.secret_file", "WEIR_COOKIE_SECRET", s.Cookie, "cookie.secret")
 	}
 	s.StockPassword = r.redis("redis.stock", "WEIR_REDIS_PASSWORD", c.Redis.Stock)
+	s.Archive = r.read("archive.password_file", "WEIR_ARCHIVE_PASSWORD", c.Archive.PasswordFile, 1)
 	s.SharedPassword = s.StockPassword
 	if c.Redis.Shared != nil {
 		s.SharedPassword = r.redis("redis.shared", "WEIR_REDIS_SHARED_PASSWORD", *c.Redis.Shared)

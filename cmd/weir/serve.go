@@ -21,6 +21,7 @@ import (
 	"weir/internal/clock"
 	"weir/internal/sampleshop"
 	"weir/inventory"
+	"weir/inventory/archive"
 )
 
 // serve runs the whole gateway until ctx ends.
@@ -44,12 +45,17 @@ type program struct {
 
 	redis   *backing
 	clock   *clock.Clock
+	replica string // this process's name
 	stock   *inventory.Store
+	archive *archive.DB     // nil without one
+	copier  *archive.Copier // nil without an archive
 	bans    *blacklist.List
 	captcha *captcha.Issuer
 	shop    *sampleshop.Shop // nil with a shop of the operator's
-	gateway *gateway.Gateway
-	console *admin.Console
+	// serveShop is the sample shop, which answers from before the first preheat.
+	serveShop *job
+	gateway   *gateway.Gateway
+	console   *admin.Console
 
 	registry   *prometheus.Registry
 	planned    []inventory.Sale
@@ -62,9 +68,9 @@ type program struct {
 // clear error and leaves nothing running. It listens first: a taken port is
 // the commonest fault and must not cost a started Redis.
 func start(ctx context.Context, c Config, secrets Secrets, log *slog.Logger) (*program, error) {
-	p := &program{cfg: c, log: log, secrets: secrets, registry: prometheus.NewRegistry()}
+	p := &program{cfg: c, log: log, secrets: secrets, replica: replicaName(), registry: prometheus.NewRegistry()}
 	for _, step := range []func(context.Context) error{
-		p.listen, p.openRedis, p.makeSecrets, p.makeLeaves, p.preheat, p.makeShop, p.makeGateway, p.makeConsole,
+		p.listen, p.openRedis, p.makeSecrets, p.makeShop, p.makeLeaves, p.makeCopier, p.preheat, p.makeGateway, p.makeConsole,
 	} {
 		if err := step(ctx); err != nil {
 			p.close()
@@ -98,7 +104,7 @@ func (p *program) openRedis(ctx context.Context) (err error) {
 }
 
 func (p *program) makeLeaves(ctx context.Context) (err error) {
-	if p.stock, err = inventory.New(inventory.Config{Redis: p.redis.stock, Memory: p.redis.memory, Replica: replicaName(), Log: p.log}); err != nil {
+	if err = p.makeStock(ctx); err != nil {
 		return err
 	}
 	if p.captcha, err = captcha.New(p.captchaConfig()); err != nil {
@@ -115,6 +121,9 @@ func (p *program) makeLeaves(ctx context.Context) (err error) {
 	defer cancel()
 	if err := p.bans.Load(ctx); err != nil {
 		return fmt.Errorf("reading the blacklist: %w", err)
+	}
+	if err := p.oneHost(ctx); err != nil {
+		return err
 	}
 	return p.stock.Refresh(ctx)
 }
@@ -135,6 +144,9 @@ func (p *program) preheat(ctx context.Context) error {
 		}
 		_, err := p.stock.Preheat(ctx, sale)
 		switch {
+		case errors.Is(err, inventory.ErrStockLost):
+			p.log.Error("STOCK LOST: compare the shop's orders, then sell what is left under a new id; "+
+				"only if nothing was sold, take the sale out of marks.json in the data folder", "sale", s.ID, "err", err)
 		case errors.Is(err, inventory.ErrSaleStarted), errors.Is(err, inventory.ErrVersionReused):
 			p.log.Warn("a sale of the file was not preheated; the stored one goes on", "sale", s.ID, "version", s.Version, "why", err.Error())
 		case err != nil:
@@ -164,10 +176,15 @@ func (p *program) makeConsole(context.Context) (err error) {
 	if p.madeToken != "" {
 		tokens = append(tokens, admin.Token{Name: "first-look", Role: admin.Operator, Secret: p.madeToken})
 	}
+	var archiveNow func(context.Context, string) (admin.Archived, error)
+	if p.copier != nil {
+		archiveNow = p.archiveNow
+	}
 	p.console, err = admin.New(admin.Config{Tokens: tokens, Version: version()}, admin.Deps{
 		Stock: p.stock, Bans: p.bans, Redis: p.redis.shared,
-		Planned: func() []inventory.Sale { return p.planned },
-		Ready:   p.notReady, Metrics: p.registry, Now: p.clock.Now, Log: p.log,
+		Planned:   func() []inventory.Sale { return p.planned },
+		Reconcile: p.reconcile, Archive: archiveNow, CheckPlan: p.checkPlan,
+		Ready: p.notReady, Metrics: p.registry, Now: p.clock.Now, Log: p.log,
 	})
 	return err
 }
@@ -221,8 +238,11 @@ func (p *program) run(ctx context.Context) error {
 		func(c context.Context) error { return p.stock.Run(c) },
 		func(c context.Context) error { return p.bans.Run(c) },
 	)
-	if p.shop != nil {
-		stopped.add(func(c context.Context) error { return p.shop.Serve(c, p.shopListener) })
+	if p.copier != nil {
+		stopped.add(func(c context.Context) error { return p.copier.Run(c) })
+	}
+	if p.serveShop != nil {
+		stopped.add(p.serveShop.run)
 	}
 	stopped.add(func(c context.Context) error { return p.console.Run(c, p.private) })
 	stopped.add(func(c context.Context) error { return p.gateway.Run(c, p.public) })
@@ -249,9 +269,19 @@ func (p *program) watchRedis(ctx context.Context, cancel context.CancelCauseFunc
 // close gives back what start took. Listeners that a server has closed are
 // closed again without harm.
 func (p *program) close() {
-	for _, l := range []net.Listener{p.public, p.private, p.shopListener} {
+	for _, l := range []net.Listener{p.public, p.private} {
 		if l != nil {
 			l.Close()
+		}
+	}
+	if p.serveShop != nil { // owns its listener
+		if err := p.serveShop.end(); err != nil {
+			p.log.Warn("closing the sample shop", "err", err)
+		}
+	}
+	if p.archive != nil {
+		if err := p.archive.Close(); err != nil {
+			p.log.Warn("closing the archive", "err", err)
 		}
 	}
 	if p.redis == nil {

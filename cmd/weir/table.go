@@ -54,3 +54,11 @@ func stamp(t *time.Time, none string) string {
 	}
 	return t.UTC().Format(time.RFC3339)
 }
+
+// counted is "1 fault", "2 faults".
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -23,6 +23,8 @@ func (c Config) Validate() []Fault {
 	k.admin(c.Admin)
 	k.apart("admin.address", c.Admin.Address, c.Listen.Address)
 	k.redis(c.Redis)
+	k.stock(c.Stock, c.Redis)
+	k.archive(c.Archive)
 	k.upstream(c.Upstream)
 	if c.Listen.WriteTimeout <= c.Upstream.Timeout {
 		k.add("listen.write_timeout", "(%s) would cut answers that wait for the shop, right is more than upstream.timeout (%s)",

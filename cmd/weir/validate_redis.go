@@ -37,6 +37,9 @@ func (k *checker) redisServer(path string, s RedisServer) {
 		k.add(path+".db", "(%d) cannot be chosen on a cluster, right is 0", s.DB)
 	}
 	between(k, path+".db", s.DB, 0, 1<<20)
+	if s.CAFile != "" && !s.TLS {
+		k.add(path+".ca_file", "is never read without TLS, right is tls: true or \"\"")
+	}
 	between(k, path+".dial_timeout", s.DialTimeout, 10*time.Millisecond, 30*time.Second)
 	between(k, path+".read_timeout", s.ReadTimeout, 10*time.Millisecond, 30*time.Second)
 	between(k, path+".write_timeout", s.WriteTimeout, 10*time.Millisecond, 30*time.Second)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"weir/inventory"
 )
 
 // holdMargin is how much longer than one forward a hold must last, so that the
@@ -47,6 +49,10 @@ func (k *checker) units(path string, s SaleConfig) {
 	}
 	between(k, path+".safety_stock", s.SafetyStock, 0, maxUnits)
 	between(k, path+".bucket_cap", s.BucketCap, 0, maxUnits)
+	between(k, path+".buckets", s.Buckets, 0, 64)
+	if least := fullBuckets(s); s.Buckets > 0 && s.BucketCap > 0 && s.BucketCap < least {
+		k.add(path+".bucket_cap", "(%d) is less than the largest of %d parts holds, right is at least %d, or 0 for no cap", s.BucketCap, s.Buckets, least)
+	}
 	between(k, path+".buyer_limit", s.BuyerLimit, 0, maxUnits)
 	most := max(s.Total, 1)
 	if s.BuyerLimit > 0 {
@@ -98,4 +104,14 @@ func endsBefore(a, b SaleConfig) bool {
 		end = a.StartsAt.At.Add(a.EndsAt.After)
 	}
 	return !end.IsZero() && !b.StartsAt.Now() && !end.After(b.StartsAt.At)
+}
+
+// fullBuckets is what the largest part of a sale's stock holds.
+func fullBuckets(s SaleConfig) int64 {
+	n := inventory.BucketCount(s.Total, s.Buckets)
+	parts, err := inventory.Split(s.Total, n, max(s.Total, 1))
+	if err != nil {
+		return 0 // said elsewhere
+	}
+	return parts[n-1]
 }

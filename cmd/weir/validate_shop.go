@@ -22,8 +22,14 @@ func (k *checker) upstream(u UpstreamConfig) {
 		}
 	}
 	distinct(k, "upstream.release_statuses", u.ReleaseStatuses)
-	if u.Lookup != "" && (!strings.HasPrefix(u.Lookup, "/") || strings.Count(u.Lookup, "{id}") != 1 || strings.ContainsAny(u.Lookup, " #\r\n")) {
+	if u.Lookup != "" && !isTemplate(u.Lookup, "{id}") {
 		k.add("upstream.lookup", "(%s) is no lookup, right is a path with {id} once such as /orders?reservation={id}", clip(u.Lookup))
+	}
+	if o := u.Orders; o != "" && !isTemplate(o, "{sale}") {
+		k.add("upstream.orders", "(%s) is no list of orders, right is a path with {sale} once such as /orders?sale={sale}, or \"\"", clip(o))
+	}
+	if q := u.Quota; q != "" && !isTemplate(q, "{item}", "{sale}") {
+		k.add("upstream.quota", "(%s) is no quota, right is a path with {item} and {sale} once each such as /quotas/{item}/{sale}, or \"\"", clip(q))
 	}
 	if p := u.OrderPage; p != "" && (!localPath(p) || strings.Count(p, "{order}") != 1) {
 		k.add("upstream.order_page", "(%s) is no page of this site, right is a path with {order} once such as /orders/{order}, or \"\"", clip(p))
@@ -87,4 +93,15 @@ func (k *checker) jwt(j JWTConfig) {
 // localPath says whether p is a path of this site: no browser takes it for another.
 func localPath(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.ContainsAny(p, " \r\n\t\\")
+}
+
+// isTemplate says whether v is a path, perhaps with a query, that holds each
+// placeholder once.
+func isTemplate(v string, holders ...string) bool {
+	for _, h := range holders {
+		if strings.Count(v, h) != 1 {
+			return false
+		}
+	}
+	return strings.HasPrefix(v, "/") && !strings.ContainsAny(v, " #\r\n")
 }

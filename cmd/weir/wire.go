@@ -64,7 +64,8 @@ func (p *program) captchaConfig() captcha.Config {
 	}
 }
 
-// makeShop starts the sample shop on a loopback port when no other is named.
+// makeShop starts the sample shop on a loopback port when no other is named. It
+// answers at once: a preheat may ask it for a quota.
 func (p *program) makeShop(context.Context) (err error) {
 	if !p.cfg.Upstream.Sample() {
 		return nil
@@ -83,7 +84,20 @@ func (p *program) makeShop(context.Context) (err error) {
 	if p.shopListener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return fmt.Errorf("the sample shop's port: %w", bare(err))
 	}
+	p.serveShop = begin(func(ctx context.Context) error { return p.shop.Serve(ctx, p.shopListener) })
 	return nil
+}
+
+// makeQuota is what freezes the shop's product stock for sales, nil without it.
+func (p *program) makeQuota() (inventory.Quota, error) {
+	if p.cfg.Upstream.Quota == "" {
+		return nil, nil
+	}
+	shop, err := p.shopURL()
+	if err != nil {
+		return nil, err
+	}
+	return gateway.NewShopQuota(upstreamConfig(p.cfg.Upstream, shop), deriveKey(p.master, labelShop), p.clock.Now), nil
 }
 
 func itemName(s SaleConfig) string {
@@ -182,7 +196,7 @@ func upstreamConfig(u UpstreamConfig, shop *url.URL) gateway.UpstreamConfig {
 	return gateway.UpstreamConfig{
 		URL: shop, Timeout: u.Timeout, ConnectTimeout: u.ConnectTimeout, IdleTimeout: u.IdleTimeout,
 		MaxConnections: u.MaxConnections, ResponseLimit: int(u.ResponseLimit),
-		ReleaseStatuses: u.ReleaseStatuses, Lookup: u.Lookup, OrderPage: u.OrderPage, KeyID: u.KeyID,
+		ReleaseStatuses: u.ReleaseStatuses, Lookup: u.Lookup, Orders: u.Orders, Quota: u.Quota, OrderPage: u.OrderPage, KeyID: u.KeyID,
 	}
 }
 

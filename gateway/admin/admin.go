@@ -7,6 +7,7 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -52,6 +53,16 @@ type Deps struct {
 	Metrics prometheus.Gatherer     // default: nothing
 	Now     func() time.Time        // default time.Now
 	Log     *slog.Logger            // default: none
+	// CheckPlan finds faults of a plan that only the whole configuration shows,
+	// e.g. a hold shorter than the shop's timeout. Default: none.
+	CheckPlan func(inventory.Sale) []Fault
+	// Reconcile compares ledger, archive and the shop's orders of a sale, and
+	// with apply carries the remedies out. orders replace the shop's own list,
+	// nil: the shop is asked for it. Default: 501.
+	Reconcile func(ctx context.Context, sale string, apply bool, orders []ReconcileOrder) (ReconcileReport, error)
+	// Archive copies a sale to the archive now, and deletes it in Redis when it
+	// is over for long enough. Default: 501.
+	Archive func(ctx context.Context, sale string) (Archived, error)
 }
 
 // AuditEntry is one line of the audit log.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -45,7 +46,7 @@ func (cl *call) body(into fields) error {
 // handle is the way of every request: admit, answer, write.
 func (c *Console) handle(r route) fiber.Handler {
 	return func(f *fiber.Ctx) error {
-		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.within, readTimeout))
 		defer cancel()
 		cl := &call{http: f, ctx: ctx, id: requestID(f)}
 		body, err := c.safely(r, cl)
@@ -138,7 +139,7 @@ func (c *Console) makeChange(r route, cl *call, denied error) (any, error) {
 	if c.record(r, cl, outcomeIntended) != nil {
 		return nil, errAudit()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), changeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.within, changeTimeout))
 	defer cancel()
 	body, err := do(ctx)
 	outcome := outcomeDone

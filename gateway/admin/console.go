@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -34,6 +35,7 @@ const (
 // the tokens; everything else lies in the leaves and in Redis.
 type Console struct {
 	stock     *inventory.Store
+	drafts    *inventory.Drafts
 	bans      *blacklist.List
 	planned   func() []inventory.Sale
 	ready     func() []string
@@ -48,6 +50,12 @@ type Console struct {
 	profile   fiber.Handler
 	scrape    fiber.Handler
 	app       *fiber.App
+
+	checkPlan     func(inventory.Sale) []Fault
+	reconcileWith func(context.Context, string, bool, []ReconcileOrder) (ReconcileReport, error) // nil = not here
+	archiveWith   func(ctx context.Context, sale string) (Archived, error)
+	reconciling   sync.Mutex // one at a time: it walks a whole sale
+	ledgerBudget  time.Duration
 }
 
 // New checks the tokens and parts and reports every fault of them.
@@ -60,8 +68,13 @@ func New(config Config, d Deps) (*Console, error) {
 		return nil, fmt.Errorf("private listener: body limit %d is negative", config.BodyLimit)
 	}
 	setDefaults(&d)
+	drafts, err := inventory.NewDrafts(d.Stock)
+	if err != nil {
+		return nil, fmt.Errorf("private listener: %w", err)
+	}
 	c := &Console{
 		stock:     d.Stock,
+		drafts:    drafts,
 		bans:      d.Bans,
 		planned:   d.Planned,
 		ready:     d.Ready,
@@ -74,6 +87,11 @@ func New(config Config, d Deps) (*Console, error) {
 		log:       d.Log,
 		profile:   pprof.New(),
 		scrape:    scraper(d.Metrics),
+
+		checkPlan:     d.CheckPlan,
+		reconcileWith: d.Reconcile,
+		archiveWith:   d.Archive,
+		ledgerBudget:  ledgerBudget,
 	}
 	var front bytes.Buffer
 	if err := frontPage(&front, routes()); err != nil {
@@ -109,6 +127,9 @@ func setDefaults(d *Deps) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.CheckPlan == nil {
+		d.CheckPlan = func(inventory.Sale) []Fault { return nil }
+	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
@@ -129,6 +150,7 @@ func (c *Console) newApp() *fiber.App {
 		// Bodies are JSON or refused; nothing is to be unpacked before that.
 		DisablePreParseMultipartForm: true,
 	})
+	app.Server().HeaderReceived = c.roomFor
 	for _, r := range routes() {
 		app.Add(r.method, r.path, c.handle(r))
 		if r.method == fiber.MethodGet {

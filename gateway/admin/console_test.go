@@ -100,6 +100,8 @@ func TestRolesAsPromised(t *testing.T) {
 		"POST /api/v1/bans": "so", "DELETE /api/v1/bans": "so",
 		"GET /api/v1/sales": "vsmo", "GET /api/v1/sales/:id": "vsmo", "GET /api/v1/sales/:id/level": "vsmo", "GET /api/v1/sales/:id/audit": "vsmo",
 		"POST /api/v1/sales/:id/preheat": "mo", "POST /api/v1/sales/:id/pause": "mo", "POST /api/v1/sales/:id/resume": "mo", "POST /api/v1/sales/:id/cancel": "mo",
+		"POST /api/v1/sales": "mo", "PUT /api/v1/sales/:id": "mo", "DELETE /api/v1/sales/:id": "mo",
+		"GET /api/v1/sales/:id/ledger": "vsmo", "POST /api/v1/sales/:id/reconcile": "o", "POST /api/v1/sales/:id/archive": "o",
 		"GET /api/v1/reservations/:id": "vsmox", "POST /api/v1/reservations/:id/confirm": "ox", "POST /api/v1/reservations/:id/release": "ox",
 	}
 	letters := map[string]string{Viewer: "v", Security: "s", Merchandiser: "m", Operator: "o", Shop: "x"}

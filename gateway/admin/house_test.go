@@ -31,6 +31,8 @@ type house struct {
 	bans    *blacklist.List
 	stock   *inventory.Store
 	redis   *redis.Client
+	mini    *miniredis.Miniredis
+	console *Console
 	noAudit audited // whether the audit log can be written
 	reasons atomic.Pointer[[]string]
 	stop    context.CancelFunc
@@ -39,8 +41,14 @@ type house struct {
 
 func open(t *testing.T) *house {
 	t.Helper()
+	return openWith(t, func(*Deps) {})
+}
+
+// openWith opens a house whose parts were changed.
+func openWith(t *testing.T, change func(*Deps)) *house {
+	t.Helper()
 	m := miniredis.RunT(t)
-	h := &house{t: t, redis: dial(t, m.Addr()), stopped: make(chan error, 1)}
+	h := &house{t: t, mini: m, redis: dial(t, m.Addr()), stopped: make(chan error, 1)}
 	var err error
 	h.bans, err = blacklist.New(blacklist.Config{Redis: h.redis})
 	if err == nil {
@@ -58,11 +66,14 @@ func open(t *testing.T) *house {
 	logs := dial(t, m.Addr())
 	logs.AddHook(auditFault{&h.noAudit})
 
-	c, err := New(h.config(), Deps{Stock: h.stock, Bans: h.bans, Redis: logs, Planned: planned,
-		Ready: h.ready, Metrics: registry})
+	plans := planned() // once, as a file is read once
+	deps := Deps{Stock: h.stock, Bans: h.bans, Redis: logs, Planned: func() []inventory.Sale { return plans }, Ready: h.ready, Metrics: registry}
+	change(&deps)
+	c, err := New(h.config(), deps)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.console = c
 	h.serve(c)
 	return h
 }
@@ -188,6 +199,23 @@ func (h *house) send(method, path, body string, header http.Header) answer {
 		if err := json.Unmarshal(text, &a.json); err != nil {
 			h.t.Fatalf("%s %s: %v in %s", method, path, err, text)
 		}
+	}
+	return a
+}
+
+// match asks with an If-Match; "" sends none.
+func (h *house) match(status int, code, role, method, path, body, ifMatch string) answer {
+	h.t.Helper()
+	header := http.Header{"Authorization": {"Bearer " + secretOf(role)}, "Content-Type": {"application/json"}}
+	if ifMatch != "" {
+		header.Set("If-Match", ifMatch)
+	}
+	a := h.send(method, path, body, header)
+	if a.status != status || code != "" && a.json["code"] != code {
+		h.t.Fatalf("%s %s with %s: %d %s, want %d %s", method, path, ifMatch, a.status, a.text, status, code)
+	}
+	if code != "" {
+		checkProblem(h.t, a)
 	}
 	return a
 }

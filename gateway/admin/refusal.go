@@ -14,7 +14,8 @@ type refusal struct {
 	status int
 	code   string
 	detail string
-	after  int // Retry-After in seconds, 0 = none
+	after  int    // Retry-After in seconds, 0 = none
+	etag   string // of what stands, "" = none
 	extra  map[string]any
 }
 
@@ -62,6 +63,12 @@ func refusalOf(err error) *refusal {
 		return refuse(http.StatusConflict, "attempt_over", "Another attempt has been granted since.")
 	case errors.Is(err, inventory.ErrSaleStarted):
 		return refuse(http.StatusConflict, "sale_started", "The sale has started; its stock is not written anew.")
+	case errors.Is(err, inventory.ErrSaleExists):
+		return refuse(http.StatusConflict, "sale_exists", "A sale of this id exists; PUT replaces its plan.")
+	case errors.Is(err, inventory.ErrPlanChanged):
+		return refuse(http.StatusPreconditionFailed, "plan_changed", "The plan is not the one that If-Match names; read it again.")
+	case errors.Is(err, inventory.ErrTooManyDrafts):
+		return refuse(http.StatusConflict, "drafts_full", "There are as many drafts as may be, %d; preheat or delete some.", inventory.MaxDrafts)
 	case errors.Is(err, inventory.ErrVersionReused):
 		return refuse(http.StatusConflict, "version_reused", "This version of the sale is preheated with another plan; raise its version.")
 	case errors.Is(err, inventory.ErrInvalidSale):

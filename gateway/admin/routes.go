@@ -1,5 +1,7 @@
 package admin
 
+import "time"
+
 // roles is a set of roles.
 type roles uint8
 
@@ -49,11 +51,12 @@ type route struct {
 	read         func(*Console, *call) (any, error)
 	action       string // name of the change in the audit log
 	change       func(*Console, *call) (act, error)
+	within       time.Duration // its deadline; 0 = readTimeout or changeTimeout
 }
 
 // routes is the whole private API: what is not here does not exist.
 func routes() []route {
-	const bans, sale, reservation = "/api/v1/bans", "/api/v1/sales/:id", "/api/v1/reservations/:id"
+	const bans, sales, sale, reservation = "/api/v1/bans", "/api/v1/sales", "/api/v1/sales/:id", "/api/v1/reservations/:id"
 	scoped := []string{"scope", "value"}
 	return []route{
 		{method: "GET", path: "/", about: "this page", read: (*Console).index},
@@ -70,12 +73,25 @@ func routes() []route {
 			action: "ban.remove", change: (*Console).removeBan},
 		{method: "GET", path: "/api/v1/explain", roles: readers, query: scoped, about: "why somebody is banned", read: (*Console).explain},
 
-		{method: "GET", path: "/api/v1/sales", roles: readers, about: "all sales, planned and preheated", read: (*Console).listSales},
+		{method: "GET", path: sales, roles: readers, about: "all sales: of the file, drafts and preheated", read: (*Console).listSales},
 		{method: "GET", path: sale, roles: readers, about: "one sale", read: (*Console).showSale},
+		{method: "POST", path: sales, roles: merchandiser | operator, status: 201, about: "plan a sale: a draft",
+			action: "sale.create", change: (*Console).createSale},
+		{method: "PUT", path: sale, roles: merchandiser | operator, about: "replace its plan until it starts; If-Match",
+			action: "sale.edit", change: (*Console).editSale},
+		{method: "DELETE", path: sale, roles: merchandiser | operator, query: []string{"reason"}, about: "drop a draft that was never preheated; If-Match",
+			action: "sale.delete", change: (*Console).deleteSale},
 		{method: "GET", path: sale + "/level", roles: readers, about: "its stock now", read: (*Console).level},
-		{method: "GET", path: sale + "/audit", roles: readers, about: "its books, proved", read: (*Console).auditSale},
+		{method: "GET", path: sale + "/audit", roles: readers, about: "its books, proved", read: (*Console).auditSale,
+			within: auditSaleTimeout},
+		{method: "GET", path: sale + "/ledger", roles: readers, query: ledgerQuery(), about: "who took which units, when, for what",
+			read: (*Console).ledger},
+		{method: "POST", path: sale + "/reconcile", roles: operator, about: "ledger, archive and the shop's orders, compared; applied if asked",
+			action: "sale.reconcile", change: (*Console).reconcile, within: reconcileTimeout},
 		{method: "POST", path: sale + "/preheat", roles: merchandiser | operator, about: "write its stock to Redis",
 			action: "sale.preheat", change: (*Console).preheat},
+		{method: "POST", path: sale + "/archive", roles: operator, about: "copy it to the archive now",
+			action: "sale.archive", change: (*Console).archiveSale},
 		{method: "POST", path: sale + "/pause", roles: merchandiser | operator, about: "stop selling for now",
 			action: "sale.pause", change: (*Console).pause},
 		{method: "POST", path: sale + "/resume", roles: merchandiser | operator, about: "sell again",

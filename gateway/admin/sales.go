@@ -6,37 +6,47 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/inventory"
 )
 
-// sale is a sale as the API shows it. starts_at is null while it opens only
-// with its preheat.
+// sale is a sale as the API shows it: its plan, and where it stands. starts_at
+// is null while it opens only with its preheat.
 type sale struct {
 	ID          string              `json:"id"`
-	Version     int64               `json:"version"`
+	Version     int64               `json:"version"` // of the plan that is shown
 	Item        string              `json:"item"`
 	State       inventory.SaleState `json:"state"`
 	StartsAt    *time.Time          `json:"starts_at"`
 	EndsAt      time.Time           `json:"ends_at"`
 	Total       int64               `json:"total"`
 	SafetyStock int64               `json:"safety_stock"`
+	Buckets     int                 `json:"buckets"`
 	BucketCap   int64               `json:"bucket_cap"`
 	BuyerLimit  int64               `json:"buyer_limit"`
 	MaxQuantity int64               `json:"max_quantity"`
 	Hold        string              `json:"hold"`
 	Expiry      inventory.Expiry    `json:"expiry"`
 	Settle      inventory.Settle    `json:"settle"`
-	Preheated   bool                `json:"preheated"`
-	Generation  int64               `json:"generation"`
-	SoldOut     bool                `json:"sold_out"`
+	// InConfigFile: the plan is changed in the file, not here.
+	InConfigFile bool `json:"in_config_file"`
+	Preheated    bool `json:"preheated"`
+	// PreheatedVersion is the version that sells, 0 = none; lower than Version
+	// while an edit waits for its preheat.
+	PreheatedVersion int64 `json:"preheated_version"`
+	Generation       int64 `json:"generation"`
+	SoldOut          bool  `json:"sold_out"`
+	// Quota is what is frozen of the shop's stock; only in the answer about one
+	// sale, and only if something ever was.
+	Quota *inventory.QuotaState `json:"quota,omitempty"`
 }
 
-// showPlan shows a sale of the config file that is not preheated.
+// showPlan shows a plan that is not preheated.
 func showPlan(p inventory.Sale) sale {
 	s := sale{ID: p.ID, Version: p.Version, Item: p.Item, State: inventory.SaleDraft, EndsAt: p.EndAt.UTC(),
-		Total: p.Total, SafetyStock: p.SafetyStock, BucketCap: p.BucketCap, BuyerLimit: p.BuyerLimit,
+		Total: p.Total, SafetyStock: p.SafetyStock, Buckets: p.Buckets, BucketCap: p.BucketCap, BuyerLimit: p.BuyerLimit,
 		MaxQuantity: p.MaxQuantity, Hold: p.Hold.String(), Expiry: p.Expiry, Settle: p.Settle}
 	if !p.StartAt.IsZero() {
 		at := p.StartAt.UTC()
@@ -46,10 +56,36 @@ func showPlan(p inventory.Sale) sale {
 }
 
 // showView shows a preheated sale.
-func (c *Console) showView(v inventory.View) sale {
-	s := showPlan(v.Sale)
-	s.State, s.Preheated = v.StateAt(c.now()), true
+func (c *Console) showView(v inventory.View) sale { return c.showOver(v, v.Sale) }
+
+// showOver shows a plan with the state of the preheated sale.
+func (c *Console) showOver(v inventory.View, plan inventory.Sale) sale {
+	s := showPlan(plan)
+	s.State, s.Preheated, s.PreheatedVersion = v.StateAt(c.now()), true, v.Sale.Version
 	s.Generation, s.SoldOut = v.Generation, v.SoldOut
+	_, s.InConfigFile = c.plan(v.Sale.ID)
+	return s
+}
+
+// showWaiting shows a draft. Once the sale that is preheated has started or was
+// cancelled, an edit of it can no longer take effect and is not shown.
+func (c *Console) showWaiting(plan inventory.Sale) sale {
+	v, hot := c.stock.View(plan.ID)
+	switch {
+	case !hot:
+		return showPlan(plan)
+	case plan.Version <= v.Sale.Version, v.Desired == inventory.DesiredCancelled, !c.now().Before(v.Sale.StartAt):
+		return c.showView(v)
+	}
+	return c.showOver(v, plan)
+}
+
+// showDraft shows what the next edit starts from.
+func (c *Console) showDraft(d inventory.Draft) sale {
+	s := c.showWaiting(d.Plan)
+	if d.Preheated > 0 { // the view may not know yet
+		s.Preheated, s.PreheatedVersion = true, max(s.PreheatedVersion, d.Preheated)
+	}
 	return s
 }
 
@@ -63,32 +99,61 @@ func (c *Console) plan(id string) (inventory.Sale, bool) {
 	return all[i], true
 }
 
-// listSales answers GET /api/v1/sales. What is preheated hides its plan.
-func (c *Console) listSales(*call) (any, error) {
-	all, seen := []sale{}, map[string]bool{}
-	for _, v := range c.stock.Views() {
-		all = append(all, c.showView(v))
-		seen[v.Sale.ID] = true
+// listSales answers GET /api/v1/sales. What is preheated hides its plan in the
+// file, and that hides a draft of the same id.
+func (c *Console) listSales(cl *call) (any, error) {
+	drafts, err := c.drafts.List(cl.ctx)
+	if err != nil {
+		return nil, err
+	}
+	byID := map[string]sale{}
+	for _, d := range drafts {
+		byID[d.ID] = c.showWaiting(d)
 	}
 	for _, p := range c.planned() {
-		if !seen[p.ID] {
-			all = append(all, showPlan(p))
+		byID[p.ID] = c.showFile(p)
+	}
+	for _, v := range c.stock.Views() {
+		if _, ok := byID[v.Sale.ID]; !ok {
+			byID[v.Sale.ID] = c.showView(v)
 		}
+	}
+	all := make([]sale, 0, len(byID))
+	for _, s := range byID {
+		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b sale) int { return cmp.Compare(a.ID, b.ID) })
 	return map[string]any{"sales": all}, nil
 }
 
-// showSale answers GET /api/v1/sales/{id}.
+// showFile shows a sale of the config file.
+func (c *Console) showFile(p inventory.Sale) sale {
+	if v, ok := c.stock.View(p.ID); ok {
+		return c.showView(v)
+	}
+	s := showPlan(p)
+	s.InConfigFile = true
+	return s
+}
+
+// showSale answers GET /api/v1/sales/{id}. The ETag names the plan, not the
+// state: it is what PUT and DELETE want in If-Match.
 func (c *Console) showSale(cl *call) (any, error) {
 	id := cl.param("id")
-	if v, ok := c.stock.View(id); ok {
-		return c.showView(v), nil
-	}
 	if p, ok := c.plan(id); ok {
-		return showPlan(p), nil
+		return reply{body: c.withQuota(cl.ctx, c.showFile(p)), etag: inventory.PlanTag(p)}, nil
 	}
-	return nil, unknownSale(id)
+	d, err := c.drafts.Find(cl.ctx, id)
+	if errors.Is(err, inventory.ErrUnknownSale) {
+		if v, ok := c.stock.View(id); ok { // Redis has lost it: what this replica saw
+			return c.withQuota(cl.ctx, c.showView(v)), nil
+		}
+		return nil, unknownSale(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reply{body: c.withQuota(cl.ctx, c.showDraft(d)), etag: d.Tag()}, nil
 }
 
 func unknownSale(id string) error {
@@ -96,11 +161,16 @@ func unknownSale(id string) error {
 }
 
 // preheatedOnly names the fault of a sale that has no stock in Redis.
-func (c *Console) preheatedOnly(id string, err error) error {
+func (c *Console) preheatedOnly(ctx context.Context, id string, err error) error {
 	if !errors.Is(err, inventory.ErrUnknownSale) {
 		return err
 	}
-	if _, ok := c.plan(id); ok {
+	_, planned := c.plan(id)
+	if !planned {
+		_, e := c.drafts.Find(ctx, id)
+		planned = e == nil
+	}
+	if planned {
 		return refuse(http.StatusNotFound, "unknown_sale", "Sale %q is planned and not preheated.", shorten(id))
 	}
 	return unknownSale(id)
@@ -111,44 +181,41 @@ func (c *Console) level(cl *call) (any, error) {
 	id := cl.param("id")
 	level, err := c.stock.Level(cl.ctx, id)
 	if err != nil {
-		return nil, c.preheatedOnly(id, err)
+		return nil, c.preheatedOnly(cl.ctx, id, err)
 	}
-	return level, nil
+	return listed(level), nil
 }
 
-// auditSale answers GET /api/v1/sales/{id}/audit.
+// listed makes no buckets an empty list rather than null.
+func listed(l inventory.Level) inventory.Level {
+	l.Buckets = append([]inventory.BucketLevel{}, l.Buckets...)
+	return l
+}
+
+const (
+	// mostDifferences bounds one answer; the first is what to look at.
+	mostDifferences = 32
+	// auditSaleTimeout: it walks a whole ledger, several times while it is busy.
+	auditSaleTimeout = 2 * time.Minute
+)
+
+// auditSale answers GET /api/v1/sales/{id}/audit. Not ok and not proved means
+// that nobody knows: the stock changed during every walk.
 func (c *Console) auditSale(cl *call) (any, error) {
 	id := cl.param("id")
 	a, err := c.stock.Audit(cl.ctx, id)
 	if err != nil {
-		return nil, c.preheatedOnly(id, err)
+		return nil, c.preheatedOnly(cl.ctx, id, err)
 	}
-	differences := append([]string{}, a.Differences...) // [] rather than null
-	return map[string]any{"ok": a.OK, "differences": differences, "level": a.Level}, nil
+	differences := append([]string{}, a.Differences[:min(len(a.Differences), mostDifferences)]...) // [] rather than null
+	return map[string]any{"ok": a.OK, "proved": proved(a), "differences": differences, "level": listed(a.Level)}, nil
 }
 
-// preheat answers POST /api/v1/sales/{id}/preheat: it writes the stock of a
-// planned sale. One that only Redis knows is there already.
-func (c *Console) preheat(cl *call) (act, error) {
-	if err := cl.readReason(); err != nil {
-		return nil, err
-	}
-	id := cl.param("id")
-	p, inFile := c.plan(id)
-	v, inRedis := c.stock.View(id)
-	if !inFile && !inRedis {
-		return nil, unknownSale(id)
-	}
-	return func(ctx context.Context) (any, error) {
-		if !inFile {
-			return c.showView(v), nil
-		}
-		v, err := c.stock.Preheat(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		return c.showView(v), nil
-	}, nil
+// proved: the leaf says in words when no walk was quiet enough.
+func proved(a inventory.Audit) bool {
+	return a.OK || len(a.Differences) > 0 && !slices.ContainsFunc(a.Differences, func(d string) bool {
+		return strings.Contains(d, "nothing is proved")
+	})
 }
 
 func (c *Console) pause(cl *call) (act, error) { return c.desire(cl, inventory.DesiredPaused) }
@@ -165,7 +232,7 @@ func (c *Console) desire(cl *call, d inventory.Desired) (act, error) {
 	return func(ctx context.Context) (any, error) {
 		v, err := c.stock.SetDesired(ctx, id, d)
 		if err != nil {
-			return nil, c.preheatedOnly(id, err)
+			return nil, c.preheatedOnly(ctx, id, err)
 		}
 		return c.showView(v), nil
 	}, nil

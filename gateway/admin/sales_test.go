@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestASaleFromPlanToCancel(t *testing.T) {
 		t.Errorf("level %s", level.text)
 	}
 	books := h.want(200, "", Viewer, "GET", "/api/v1/sales/demo/audit", "")
-	if books.json["ok"] != true || len(books.json["differences"].([]any)) != 0 || books.json["level"] == nil {
+	if books.json["ok"] != true || books.json["proved"] != true || len(books.json["differences"].([]any)) != 0 || books.json["level"] == nil {
 		t.Errorf("audit %s", books.text)
 	}
 	for _, step := range []struct{ verb, state string }{{"pause", "paused"}, {"resume", "running"}, {"cancel", "cancelled"}} {
@@ -153,6 +154,9 @@ func TestErrorsOfTheStockHaveTheirCodes(t *testing.T) {
 		inventory.ErrVersionReused:  {http.StatusConflict, "version_reused"},
 		inventory.ErrInvalidSale:    {http.StatusUnprocessableEntity, "invalid_sale"},
 		inventory.ErrInvalidPreheat: {http.StatusUnprocessableEntity, "invalid_preheat"},
+		inventory.ErrSaleExists:     {http.StatusConflict, "sale_exists"},
+		inventory.ErrPlanChanged:    {http.StatusPreconditionFailed, "plan_changed"},
+		inventory.ErrTooManyDrafts:  {http.StatusConflict, "drafts_full"},
 		inventory.ErrUnavailable:    {http.StatusServiceUnavailable, "inventory_unavailable"},
 		inventory.ErrOutcomeUnknown: {http.StatusServiceUnavailable, "outcome_unknown"},
 		inventory.ErrAttemptOver:    {http.StatusConflict, "attempt_over"},
@@ -161,5 +165,22 @@ func TestErrorsOfTheStockHaveTheirCodes(t *testing.T) {
 		if no := refusalOf(err); no.status != want.status || no.code != want.code {
 			t.Errorf("%v: %d %s", err, no.status, no.code)
 		}
+	}
+}
+
+func TestABrokenBookIsADifferenceAndAnUnreadOneIsNoProof(t *testing.T) {
+	h := open(t)
+	reserve(t, h)
+	for _, key := range h.mini.Keys() {
+		if strings.HasSuffix(key, ":head") {
+			h.mini.HSet(key, "reserved", "7")
+		}
+	}
+	a := h.want(200, "", Viewer, "GET", "/api/v1/sales/demo/audit", "")
+	if a.json["ok"] != false || a.json["proved"] != true || !strings.Contains(a.json["differences"].([]any)[0].(string), "reserved") {
+		t.Error(a.text)
+	}
+	if proved(inventory.Audit{Differences: []string{"the stock changed during every walk: nothing is proved"}}) || proved(inventory.Audit{}) {
+		t.Error("no walk was quiet, and it counts as a proof")
 	}
 }

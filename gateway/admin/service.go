@@ -60,7 +60,7 @@ func (c *Console) health(*call) (any, error) {
 
 func (c *Console) readiness(*call) (any, error) {
 	if reasons := c.ready(); len(reasons) > 0 {
-		return reply{http.StatusServiceUnavailable, map[string]any{"status": "not_ready", "reasons": reasons}}, nil
+		return reply{status: http.StatusServiceUnavailable, body: map[string]any{"status": "not_ready", "reasons": reasons}}, nil
 	}
 	return map[string]string{"status": "ready"}, nil
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,10 +13,12 @@ import (
 	"weir/internal/problem"
 )
 
-// reply is a body with a status of its own.
+// reply is a body with a status or head of its own.
 type reply struct {
-	status int
-	body   any
+	status   int // 0 = the route's
+	body     any
+	etag     string // as the leaf names it, without quotes
+	location string
 }
 
 // page is a body that is not JSON.
@@ -33,7 +36,11 @@ func (c *Console) writeBody(f *fiber.Ctx, r route, body any) error {
 	head(f)
 	status := r.status
 	if own, ok := body.(reply); ok {
-		status, body = own.status, own.body
+		status, body = cmp.Or(own.status, status), own.body
+		setETag(f, own.etag)
+		if own.location != "" {
+			f.Set(fiber.HeaderLocation, own.location)
+		}
 	}
 	if status == 0 {
 		status = http.StatusOK
@@ -63,11 +70,18 @@ func (c *Console) writeRefusal(f *fiber.Ctx, no *refusal) error {
 	if no.after > 0 {
 		f.Set(fiber.HeaderRetryAfter, strconv.Itoa(no.after))
 	}
+	setETag(f, no.etag)
 	f.Set(fiber.HeaderContentType, problem.ContentType)
 	return f.Status(no.status).Send(problem.Problem{
 		Title: http.StatusText(no.status), Status: no.status, Code: no.code, Detail: no.detail,
 		RequestID: requestID(f), RetryAfter: no.after, Extra: no.extra,
 	}.JSON())
+}
+
+func setETag(f *fiber.Ctx, tag string) {
+	if tag != "" {
+		f.Set(fiber.HeaderETag, `"`+tag+`"`)
+	}
 }
 
 // lockedDown is a Content-Security-Policy under which nothing runs or loads.
@@ -97,7 +111,7 @@ func (c *Console) failed(f *fiber.Ctx, err error) error {
 	case http.StatusMethodNotAllowed:
 		return c.writeRefusal(f, refuse(status, "method", "This path has other methods; see Allow."))
 	case http.StatusRequestEntityTooLarge:
-		return c.writeRefusal(f, refuse(status, "too_large", "The body is larger than %d bytes.", c.bodyLimit))
+		return c.writeRefusal(f, refuse(status, "too_large", "The body is too large: it may have %d bytes; with the orders of a reconcile, %d MiB.", c.bodyLimit, reconcileBody>>20))
 	case http.StatusRequestHeaderFieldsTooLarge:
 		return c.writeRefusal(f, refuse(status, "headers_too_large", "The request's head is too large."))
 	case http.StatusRequestTimeout:

@@ -21,5 +21,5 @@ if v[1] and v[1] ~= '' then
 end
 if ARGV[1] == '' then return {4, 0, ''} end
 local gen = redis.call('HINCRBY', KEYS[2], 'last', 1)
-redis.call('HSET', KEYS[2], 'sale', ARGV[1], 'gen', gen, 'until', till, 'revoked', '0')
+redis.call('HSET', KEYS[2], 'sale', ARGV[1], 'gen', gen, 'until', till, 'revoked', '0', 'tags', '')
 return {0, gen, ARGV[1]}

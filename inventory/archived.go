@@ -1,0 +1,178 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// archived says whether the archive answers for this sale.
+func (s *Store) archived(sale string) (*entry, bool) {
+	e, ok := s.views.Load().bySale[sale]
+	if !ok || !e.gone() || s.archive == nil {
+		return nil, false
+	}
+	return e, true
+}
+
+func (s *Store) settleArchived(ctx context.Context, e *entry, id string, to State, shopOrder string) (Reservation, error) {
+	if !ValidOrderID(id) || !isOfSale(id, e.view.Sale.ID) {
+		return Reservation{}, fmt.Errorf("archive %s: %w", id, ErrUnknownReservation)
+	}
+	r, err := s.archive.Settle(ctx, id, to, shopOrder)
+	if to == Released && errors.Is(err, ErrNotAllowed) && r.State == Confirmed {
+		return s.archive.Settle(ctx, id, Returned, shopOrder) // by the shop or an operator
+	}
+	return r, err
+}
+
+// releaseArchived is Release: a confirmed one is returned, with attempt 0.
+func (s *Store) releaseArchived(ctx context.Context, e *entry, id string, attempt int) (Reservation, error) {
+	r, err := s.settleArchived(ctx, e, id, Released, "")
+	if errors.Is(err, ErrNotAllowed) && r.State == Confirmed && attempt == 0 {
+		return s.settleArchived(ctx, e, id, Returned, "")
+	}
+	return r, err
+}
+
+// notArchived refuses a sale of which Redis knows nothing and the archive that
+// it has sold: Redis has lost it, and it would be sold again from a full stock.
+func (s *Store) notArchived(ctx context.Context, sale string) error {
+	if s.archive == nil {
+		return nil
+	}
+	_, sold, err := s.archive.Sale(ctx, sale)
+	switch {
+	case errors.Is(err, ErrUnknownSale):
+		return nil
+	case err != nil:
+		return fmt.Errorf("asking the archive for it: %w", err)
+	case sold > 0:
+		return errHasSold()
+	}
+	return nil
+}
+
+func errHasSold() error {
+	return fmt.Errorf("%w and has sold, so it is not begun again with a full stock: %w", ErrSaleStarted, ErrStockLost)
+}
+
+// acceptArchived: what the archive has of it is more than accepted, or over.
+func (s *Store) acceptArchived(ctx context.Context, id string) (Reservation, error) {
+	r, err := s.archive.Find(ctx, id)
+	if err == nil && r.State != Confirmed {
+		err = fmt.Errorf("accept %s (%s): %w", id, r.State, ErrNotAllowed)
+	}
+	return r, err
+}
+
+// reserveArchived answers an order of a sale whose keys are gone: a known one
+// with what became of it, a new one comes too late.
+func (s *Store) reserveArchived(ctx context.Context, o Order) (Result, error) {
+	r, err := s.archive.Find(ctx, o.ID)
+	switch {
+	case errors.Is(err, ErrUnknownReservation):
+		return Result{Code: NotRunning}, nil
+	case err != nil:
+		return Result{}, err
+	case r.State == Cancelled:
+		return Result{Code: Tombstoned, Reservation: r}, nil
+	case r.User != o.User || r.Item != o.Item || r.Quantity != o.Quantity:
+		return Result{Code: Mismatch, Reservation: r}, nil
+	}
+	return Result{Code: Known, Reservation: r}, nil
+}
+
+// archivedLevel is the account of a sale whose keys are gone: what is not
+// confirmed was never sold.
+func (s *Store) archivedLevel(ctx context.Context, e *entry) (Level, error) {
+	if s.archive == nil {
+		return Level{}, fmt.Errorf("sale %s is archived, and no archive is configured: %w", e.view.Sale.ID, ErrUnavailable)
+	}
+	plan, sold, err := s.archive.Sale(ctx, e.view.Sale.ID)
+	if err != nil {
+		return Level{}, err
+	}
+	return Level{Sale: plan.ID, Total: plan.Total, Free: plan.Total - sold, Confirmed: sold, At: s.views.Load().now(), Buckets: []BucketLevel{}}, nil
+}
+
+// Cleanup deletes the keys of a sale that is over: it shuts its buckets, so that
+// nothing changes any more, brings open loans home, copies the ledger to the
+// archive once more, records that the archive answers from now on, and deletes.
+// Each step may be repeated, and so may the whole. ErrNotAllowed while the sale
+// is not over, or without an archive.
+func (s *Store) Cleanup(ctx context.Context, sale string) error {
+	e, err := s.entry(ctx, sale)
+	if err != nil {
+		return err
+	}
+	state := e.view.StateAt(s.views.Load().now())
+	if s.archive == nil || (state != SaleEnded && state != SaleCancelled) {
+		return fmt.Errorf("cleaning up sale %s (%s): %w", sale, state, ErrNotAllowed)
+	}
+	if !e.gone() {
+		if err := s.closeBooks(ctx, e); err != nil {
+			return fmt.Errorf("cleaning up sale %s: %w", sale, err)
+		}
+	}
+	for _, c := range e.cells {
+		if err := s.redis.Unlink(ctx, c.all...).Err(); err != nil {
+			return fmt.Errorf("cleaning up sale %s: %w", sale, mapRead(err))
+		}
+	}
+	return s.Refresh(ctx)
+}
+
+func (s *Store) closeBooks(ctx context.Context, e *entry) error {
+	sale := e.view.Sale.ID
+	if err := s.repair(ctx, sale); err != nil {
+		return err
+	}
+	for _, c := range e.cells {
+		code, err := s.runInt(ctx, &s.scripts.shut, []string{c.headKey()}, c.generation)
+		if err != nil {
+			return err
+		}
+		if code != 0 {
+			return errNoBucket(sale)
+		}
+	}
+	if err := s.copyAll(ctx, e); err != nil {
+		return err
+	}
+	for range maxSwaps {
+		r, text, err := s.readRecord(ctx, sale)
+		if err != nil || text == "" || r.Gone {
+			return err
+		}
+		if r.Generation != e.view.Generation {
+			return fmt.Errorf("another generation is in force: %w", ErrUnavailable)
+		}
+		r.Gone = true
+		code, err := s.runInt(ctx, &s.scripts.swap, []string{salesKey()}, sale, text, r.text())
+		if err != nil || code == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("its record keeps changing: %w", ErrUnavailable)
+}
+
+// copyAll brings the whole ledger to the archive, in slices.
+func (s *Store) copyAll(ctx context.Context, e *entry) error {
+	slice := make([]Reservation, 0, ArchiveSlice)
+	save := func() error {
+		err := s.archive.Save(ctx, e.view.Sale, slice)
+		slice = slice[:0]
+		return err
+	}
+	err := s.Ledger(ctx, e.view.Sale.ID, func(r Reservation) error {
+		if slice = append(slice, r); len(slice) == ArchiveSlice {
+			return save()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return save()
+}
