@@ -1,6 +1,7 @@
 // Command bench measures weir beside the least that could stand in its place, in the same run and on
-// the same machine: refusals beside an empty fiber handler, a reserve beside PING and a bare DECR
-// script. It writes bench/RESULTS.md. Run it as "make bench" on an idle machine.
+// the same machine: refusals beside an empty fiber handler, reserves beside PING, bare scripts and each
+// other; and it counts what faults of a real cluster do to a sale. It writes bench/RESULTS.md. Run it as
+// "make bench" on an idle machine; "go run ./bench -only stock,lone" measures those sections alone.
 package main
 
 import (
@@ -11,8 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // options are what a person may change about a run.
@@ -22,9 +26,11 @@ type options struct {
 	only    string
 
 	conns int           // keep-alive connections of the load
-	pairs int           // measured pairs of a refusal, rounds of a reserve
+	pairs int           // measured pairs of a refusal, rounds of a reserve and of the stock
 	turn  time.Duration // length of one turn of a refusal
-	step  time.Duration // length of one turn of a reserve
+	step  time.Duration // length of one turn of the stock; half of it is one of a reserve
+
+	rounds int // of each harm
 }
 
 func main() {
@@ -34,12 +40,14 @@ func main() {
 	var o options
 	flag.StringVar(&o.out, "o", "bench/RESULTS.md", "`file` to write")
 	flag.StringVar(&o.profile, "profile", "", "also write a CPU profile of weir under the limited user's load to this `file`")
-	flag.StringVar(&o.only, "only", "", "measure only refusals or reserves, and write no file")
+	flag.StringVar(&o.only, "only", "", "measure only these `sections`, comma-separated, and write no file: "+strings.Join(sectionNames(), " "))
 	flag.IntVar(&o.conns, "conns", 32, "keep-alive connections")
 	flag.IntVar(&o.pairs, "pairs", 5, "pairs of turns")
 	flag.DurationVar(&o.turn, "turn", 2*time.Second, "length of one turn under refusals")
-	flag.DurationVar(&o.step, "step", time.Second, "length of one turn of reserves")
+	flag.DurationVar(&o.step, "step", time.Second, "length of one turn of reserves and of the stock")
+	flag.IntVar(&o.rounds, "rounds", 2, "rounds of each harm to a cluster")
 	flag.Parse()
+	redis.SetLogger(quiet{}) // servers are killed here on purpose
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -52,11 +60,12 @@ func main() {
 
 // run measures everything and writes the report; a run that fails writes none.
 func run(ctx context.Context, o options) error {
-	if o.conns < 1 || o.pairs < 1 || o.turn <= 0 || o.step <= 0 {
-		return errors.New("conns, pairs, turn and step must be above 0")
+	if o.conns < 1 || o.pairs < 1 || o.rounds < 1 || o.turn <= 0 || o.step <= 0 {
+		return errors.New("conns, pairs, rounds, turn and step must be above 0")
 	}
-	if o.only != "" && o.only != "refusals" && o.only != "reserves" {
-		return errors.New("-only is refusals or reserves")
+	chosen, err := choose(o.only)
+	if err != nil {
+		return err
 	}
 	redisServer, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -67,14 +76,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if o.only != "reserves" {
-		if r.refusals, err = measureRefusals(ctx, o); err != nil {
-			return fmt.Errorf("refusals: %w", err)
-		}
-	}
-	if o.only != "refusals" {
-		if r.reserves, err = measureReserves(ctx, o, redisServer); err != nil {
-			return fmt.Errorf("reserves: %w", err)
+	b := bench{opt: o, redisServer: redisServer, report: &r}
+	for _, sec := range chosen {
+		if err := sec.measure(ctx, b); err != nil {
+			return fmt.Errorf("%s: %w", sec.name, err)
 		}
 	}
 	after, err := readUsage()
@@ -92,6 +97,11 @@ func run(ctx context.Context, o options) error {
 	}
 	return nil
 }
+
+// quiet drops what the Redis client logs.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // say tells the person at the terminal what is being measured.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -47,11 +47,7 @@ func startRedis(ctx context.Context, program string, d durability, callers int) 
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("starting redis-server: %w", err)
 	}
-	client := redis.NewClient(&redis.Options{
-		Network: "unix", Addr: socket, PoolSize: callers, MaxRetries: -1, ContextTimeoutEnabled: true,
-		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	client := redis.NewClient(benchOptions("unix", socket, callers))
 	r := &redisProcess{client: client, pid: cmd.Process.Pid, stop: func() {
 		client.Close()
 		_ = cmd.Process.Kill() // its data is of no use to anybody
@@ -63,6 +59,15 @@ func startRedis(ctx context.Context, program string, d durability, callers int) 
 		return nil, err
 	}
 	return r, nil
+}
+
+// benchOptions make a client like weir's own, with a connection for each caller.
+func benchOptions(network, addr string, callers int) *redis.Options {
+	return &redis.Options{
+		Network: network, Addr: addr, PoolSize: callers, MaxRetries: -1, ContextTimeoutEnabled: true,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
 }
 
 func (r *redisProcess) await(ctx context.Context) error {

@@ -12,6 +12,14 @@ type report struct {
 	others   float64 // share of the cores that other programs used meanwhile
 	refusals []refusalResult
 	reserves []cell
+	stock    []stockCell
+
+	lone      []lonePair
+	neighbour []neighbourPair
+	soldOut   []float64 // checks per second
+	memory    *weight
+	masters   []clusterCalls
+	faults    []faultCount
 }
 
 func (r report) markdown() string {
@@ -32,6 +40,7 @@ Made by `+"`make bench`"+`, which overwrites this file.
 	if len(r.reserves) > 0 {
 		r.writeReserves(&b)
 	}
+	r.writeRest(&b)
 	return b.String()
 }
 
@@ -79,7 +88,7 @@ func (k refusalResult) sides() (empty, weir []tally) {
 
 func (r report) writeReserves(b *strings.Builder) {
 	fmt.Fprintf(b, `
-## One script per reserve, on a real Redis
+## A reserve beside PING and one DECR, on a real Redis
 
 `+"`inventory.Store.Reserve`"+` of one unit, each for another buyer, all of one sale and so of one bucket, beside PING and a
 script of one DECR through the same client: a redis-server of its own on a unix socket, %d turns of %v of each
@@ -87,7 +96,7 @@ operation, one after the other. Every reserve counted is found in the stock afte
 
 | Redis | callers | operation | operations/s | Redis CPU µs | rate ÷ PING | rate ÷ DECR |
 |---|---:|---|---:|---:|---:|---:|
-`, r.opt.pairs, r.opt.step)
+`, r.opt.pairs, r.opt.step/2)
 	for _, c := range r.reserves {
 		rate := func(op int) []float64 { return each(c.turns[op], tally.perSecond) }
 		for op, name := range opNames() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // spread is what is told of a list of figures.
@@ -43,6 +44,18 @@ func ratios(a, b []float64) []float64 {
 func (s spread) String() string {
 	return fmt.Sprintf("%.2f (%.2f – %.2f)", s.median, s.least, s.most)
 }
+
+// quantile is the value below which the share q of all lies, the nearest above; it sorts them.
+func quantile(took []time.Duration, q float64) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[max(int(math.Ceil(q*float64(len(took))))-1, 0)]
+}
+
+// micros is a duration in microseconds.
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
 // whole writes 12 345 for 12345.4.
 func whole(v float64) string {
