@@ -166,6 +166,10 @@ func (s *Store) readLevels(ctx context.Context, old *snapshot, entries []*entry,
 	}
 	asked := s.nano()
 	cmds := s.askHeads(ctx, cells)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		// Who asked has gone: no reading failed, so none is told as failed.
+		return nil, fmt.Errorf("reading the buckets: %w", mapRead(ctx.Err()))
+	}
 	snap := &snapshot{
 		bySale: make(map[string]*entry, len(entries)), byItem: make(map[string][]*entry), list: entries,
 		redisAt: old.redisAt, localAt: old.localAt, at: asked, replicas: replicas, replaced: make(chan struct{}),
