@@ -1,0 +1,161 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// T-40: a rollback is run by two at once, again and again, and after the keys
+// are deleted: the unit comes back once, and what is unknown is called so.
+func TestStock_T40_ARollbackHappensOnceAlsoAfterTheKeysAreDeleted(t *testing.T) {
+	eachShape(t, func(t *testing.T, v *env, shape func(*Sale)) {
+		ctx := t.Context()
+		kept := newCaseArchive()
+		v.store.archive = kept
+		other := v.replicaOf(t, "binlog", func(c *Config, _ *redis.Options) { c.Archive = kept })
+		sale := v.openSale(t, 50, shape)
+		ann, bob, cid := v.won(t, sale, "ann"), v.won(t, sale, "bob"), v.won(t, sale, "cid")
+		_, err := v.store.Confirm(ctx, sale.ID, bob.ID, 1, "S-1")
+		must(t, err)
+		must(t, other.Refresh(ctx))
+		back := func(id string, want State) {
+			t.Helper()
+			parallel(t, 8, func(i int) error {
+				r, err := []*Store{v.store, other}[i%2].Release(ctx, sale.ID, id, 0)
+				if err == nil && r.State != want {
+					err = fmt.Errorf("%s is %s", id, r.State)
+				}
+				return err
+			})
+		}
+		back(ann.ID, Released)
+		v.level(t, sale.ID, 48, 1, 1)
+		checkInvariant(t, v.store, sale.ID)
+
+		_, err = v.store.SetDesired(ctx, sale.ID, DesiredCancelled)
+		must(t, err)
+		must(t, v.store.Cleanup(ctx, sale.ID)) // the other replica has not heard of it
+		if left := stockKeys(t, v.client); len(left) > 0 {
+			t.Fatal(left)
+		}
+		back(ann.ID, Released)
+		back(bob.ID, Returned)
+		back(cid.ID, Released)
+		v.level(t, sale.ID, 50, 0, 0)
+		for _, s := range []*Store{v.store, other} {
+			if r, err := s.Release(ctx, sale.ID, NewOrderID(sale.ID, "x"), 0); !errors.Is(err, ErrUnknownReservation) {
+				t.Errorf("an id that nobody had: %+v, %v", r, err)
+			}
+			if r, err := s.Release(ctx, "never", NewOrderID("never", "x"), 0); !errors.Is(err, ErrUnknownSale) {
+				t.Errorf("a sale that never was: %+v, %v", r, err)
+			}
+		}
+		if left := stockKeys(t, v.client); len(left) > 0 || len(kept.rows) != 3 {
+			t.Errorf("written behind the end: %v, %d rows", left, len(kept.rows))
+		}
+	})
+}
+
+// T-40: the keys are gone and no archive has them.
+func TestStock_T40_ARollbackOfALostStockSaysSoAndMakesNothingUp(t *testing.T) {
+	eachShape(t, func(t *testing.T, v *env, shape func(*Sale)) {
+		sale := v.openSale(t, 50, shape)
+		ann := v.won(t, sale, "ann")
+		for _, b := range v.buckets(sale.ID) {
+			must(t, v.client.Unlink(t.Context(), b.keys()...).Err())
+		}
+		for range 2 {
+			if r, err := v.store.Release(t.Context(), sale.ID, ann.ID, 1); !errors.Is(err, ErrUnknownSale) {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		if left := stockKeys(t, v.client); len(left) > 0 {
+			t.Fatalf("made up: %v", left)
+		}
+	})
+}
+
+// H-22: what dead processes held, and what past sales used, stays for ever. A
+// beat, a lease and a hold all end by their deadline, and a cleanup leaves no key.
+func TestStock_H22_NoKeyIsLeftOfSalesThatAreOver(t *testing.T) {
+	eachRedis(t, func(t *testing.T, v *env) {
+		ctx := t.Context()
+		v.store.archive = newCaseArchive()
+		var first []string
+		for i := range 25 {
+			sale := v.spreadSale(t, []int64{2, 0}, func(s *Sale) { s.ID, s.Item = fmt.Sprint("s", i), fmt.Sprint("i", i) })
+			v.reserve(t, order(sale, homeUser(sale.ID, 2, 1, 0), 1), takenCode(0)) // by a gatherer
+			v.store.background.Wait()
+			must(t, second(v.store.SetDesired(ctx, sale.ID, DesiredCancelled)))
+			must(t, v.store.Cleanup(ctx, sale.ID))
+			keys, err := v.client.Keys(ctx, "*").Result()
+			must(t, err)
+			slices.Sort(keys)
+			if first == nil {
+				first = keys
+			}
+			if !slices.Equal(first, keys) {
+				t.Fatalf("after %d sales: %v, after one: %v", i+1, keys, first)
+			}
+		}
+		if jobs := v.client.HGetAll(ctx, leasesKey()).Val(); len(jobs) > 0 {
+			t.Errorf("leases that nobody needs: %v", jobs)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestStock_H22_WhatDeadReplicasHeldIsFree(t *testing.T) {
+	eachRedis(t, func(t *testing.T, v *env) {
+		ctx := t.Context()
+		sale := v.spreadSale(t, []int64{2, 0}, nil)
+		e, err := v.store.entry(ctx, sale.ID)
+		must(t, err)
+		dead := v.another(t, "dead") // one of them had the lease, took a unit and died
+		mine, err := dead.Lease(ctx, gatherJob(e), 50*time.Millisecond)
+		if err != nil || !mine {
+			t.Fatal(mine, err)
+		}
+		res, err := dead.Reserve(ctx, order(sale, homeUser(sale.ID, 2, 0, 0), 1))
+		must(t, err)
+		must(t, v.store.Refresh(ctx))
+		if alive, err := v.store.Replicas(ctx); err != nil || !slices.Contains(alive, "dead") {
+			t.Fatalf("%v, %v", alive, err)
+		}
+		v.passed(t, beatFor+time.Millisecond)
+		eventually(t, "its lease is over", func() bool {
+			mine, err := v.store.Lease(ctx, gatherJob(e), time.Second)
+			return err == nil && mine
+		})
+		must(t, v.store.EndLease(ctx, gatherJob(e)))
+		must(t, v.store.Refresh(ctx))
+		beats := v.client.HGetAll(ctx, replicasKey()).Val()
+		if _, ok := beats["dead"]; ok || len(beats) != 1 {
+			t.Errorf("alive: %v", slices.Sorted(maps.Keys(beats)))
+		}
+		v.advance(t, sale.ID, sale.Hold)
+		v.reserve(t, order(sale, homeUser(sale.ID, 2, 1, 0), 2), TakenLast) // with the dead one's unit
+		r, err := v.store.Find(ctx, res.Reservation.ID)
+		v.settled(t, sale, Expired, nil, r, err)
+	})
+}
+
+// passed lets a time pass for the replicas that were heard of.
+func (v *env) passed(t *testing.T, d time.Duration) {
+	t.Helper()
+	if v.mini != nil {
+		v.now = v.now.Add(d)
+		v.mini.SetTime(v.now)
+		return
+	}
+	for name := range v.client.HGetAll(t.Context(), replicasKey()).Val() {
+		must(t, v.client.HIncrBy(t.Context(), replicasKey(), name, -d.Milliseconds()).Err())
+	}
+}
