@@ -84,7 +84,7 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return next(ctx, cmd)
 		}
 		// evalsha, digest, 8, eight keys, three of the fence and three of a loan
-		if shut := g.enter(ctx, (len(cmd.Args())-17)/6); shut != nil {
+		if shut := g.enter(ctx, (len(cmd.Args())-17)/3); shut != nil {
 			<-shut
 		}
 		defer g.leave()

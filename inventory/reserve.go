@@ -35,12 +35,13 @@ func (o *Order) check() error {
 }
 
 // answer is what a flight brought one order: Code and its two companions, see
-// lua/reserve.lua, and how far the bucket was.
+// lua/reserve.lua, and how far the bucket was. A win has times instead of a record.
 type answer struct {
-	code   int64
-	record string
-	number int64
-	reply  reply // without its rest
+	code          int64
+	record        string
+	number        int64
+	now, deadline int64
+	reply         reply // without its rest
 }
 
 // What reserve.lua answers beside the Codes.
@@ -144,8 +145,8 @@ func (s *Store) flight(ctx context.Context, e *entry, c *cell, l loan, all []*pa
 	s.seen.orders.Add(int64(len(all)))
 	r, err := s.runOn(ctx, e, c, &s.scripts.reserve, flightArgs(e, l, all))
 	if err == nil && r.code == 0 {
-		if flat, _ := r.any(0).([]any); len(flat) == 3*len(all) {
-			deal(r, flat, all)
+		if answers, _ := r.any(0).([]any); len(answers) == len(all) {
+			deal(r, answers, all)
 			return
 		}
 		err = fmt.Errorf("reserve: %w: %d orders got another number of answers", ErrOutcomeUnknown, len(all))
@@ -156,28 +157,57 @@ func (s *Store) flight(ctx context.Context, e *entry, c *cell, l loan, all []*pa
 }
 
 func flightArgs(e *entry, l loan, all []*passenger) []any {
-	args := make([]any, 0, 3+6*len(all))
+	args := make([]any, 0, 3+3*len(all))
 	args = append(args, l.id, l.units, l.from)
+	var last *Order
+	var terms any // boxed once for all that are alike
 	for _, p := range all {
 		o := &p.order
-		item := o.Item
-		if item == e.view.Sale.Item {
-			item = "" // the sale's own needs no words
+		if last == nil || o.Quantity != last.Quantity || o.AttemptFor != last.AttemptFor || o.Kind != last.Kind || o.Item != last.Item {
+			last, terms = o, termsOf(e, o)
 		}
-		args = append(args, shorten(o.ID), item, o.User, o.Quantity, o.AttemptFor.Milliseconds(), o.Kind)
+		args = append(args, shorten(o.ID), o.User, terms)
 	}
 	return args
 }
 
-func deal(r reply, flat []any, all []*passenger) {
+// termsOf is what orders of a flight mostly share, see lua/reserve.lua.
+func termsOf(e *entry, o *Order) string {
+	item := o.Item
+	if item == e.view.Sale.Item {
+		item = "" // the sale's own needs no words
+	}
+	return fmt.Sprintf("%d %d %s %s", o.Quantity, o.AttemptFor.Milliseconds(), o.Kind, item)
+}
+
+func deal(r reply, answers []any, all []*passenger) {
+	now, deadline := r.number(1), r.number(2)
 	r.rest = nil // the answers of the others
 	for i, p := range all {
 		a := answer{reply: r}
-		a.code, _ = flat[3*i].(int64)
-		a.record, _ = flat[3*i+1].(string)
-		a.number, _ = flat[3*i+2].(int64)
+		switch v := answers[i].(type) {
+		case int64:
+			a.code, a.number, a.now, a.deadline = int64(Taken), v, now, deadline
+			if v == 0 {
+				a.code = int64(TakenLast)
+			}
+		case []any:
+			if len(v) == 3 {
+				a.code, _ = v[0].(int64)
+				a.record, _ = v[1].(string)
+				a.number, _ = v[2].(int64)
+				break
+			}
+			p.err = errNoAnswer(p)
+		default:
+			p.err = errNoAnswer(p)
+		}
 		p.answer = a
 	}
+}
+
+func errNoAnswer(p *passenger) error {
+	return fmt.Errorf("reserve %s: %w: its answer cannot be read", p.order.ID, ErrOutcomeUnknown)
 }
 
 // result translates an answer.
@@ -193,7 +223,7 @@ func (s *Store) result(e *entry, c *cell, o Order, a answer) (Result, error) {
 	case Known:
 		res.Granted = a.number == 1
 	case Taken, TakenLast:
-		res.Granted = true
+		res.Granted, res.Reservation = true, won(e, c, &o, &a)
 	case NotEnough:
 		res.Available = a.number
 	case NoneFreeNow:
@@ -211,4 +241,14 @@ func (s *Store) result(e *entry, c *cell, o Order, a answer) (Result, error) {
 		c.recent.add(res.Reservation, s.nano())
 	}
 	return res, nil
+}
+
+// won is the reservation that reserve.lua has just made of the order.
+func won(e *entry, c *cell, o *Order, a *answer) Reservation {
+	epoch := a.reply.epoch
+	return Reservation{
+		ID: o.ID, Sale: e.view.Sale.ID, Item: e.view.Sale.Item, Bucket: c.index, User: o.User, Kind: o.Kind,
+		Quantity: o.Quantity, State: Reserved, ReservedAt: msTime(epoch + a.now), ExpiresAt: msTime(epoch + a.deadline),
+		Attempt: 1, AttemptUntil: msTime(epoch + a.now + o.AttemptFor.Milliseconds()),
+	}
 }

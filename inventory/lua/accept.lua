@@ -23,7 +23,10 @@ if r.state == 'r' then
     put(b, id, r)
     -- A due hold may have left the list while its outcome was unknown. The
     -- first entry of a list counts as worked off, so '' goes in front.
-    if r.due <= b.now then redis.call('LPUSH', r.pay == 'p' and EXTENDED or HOLDS, id, '') end
+    if r.due <= b.now then
+      redis.call('LPUSH', r.pay == 'p' and EXTENDED or HOLDS, id, '')
+      if r.pay == '' then b.asked = b.asked + 2 end
+    end
   end
 elseif r.state ~= 'c' then -- paid before the acceptance arrived: more than accepted
   code = 2

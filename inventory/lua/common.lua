@@ -5,7 +5,8 @@
 -- KEYS[3] buyers    hash: user -> units reserved or confirmed
 -- KEYS[4] holds     list of orders, their deadlines never decreasing
 -- KEYS[5] extended  the same, of holds that were extended
--- KEYS[6] attempts  list of "<until> <order> <attempt>", until never decreasing
+-- KEYS[6] attempts  list of "<until> <order> <attempt>", until never decreasing,
+--                   of attempts that are not the first or were asked about
 -- KEYS[7] lent      hash: loan -> "<units> <to> <when>"
 -- KEYS[8] accepted  hash: loan -> "<units> <from> <when>"
 -- ARGV[1] '1' to compare the server's run_id, '0' in memory mode
@@ -23,6 +24,9 @@
 -- no attempt is open. Lua's tostring would round big numbers: int() writes them.
 -- A batch of 128 orders keeps this Redis busy mostly by Lua itself, so what
 -- repeats within one is computed once, and records are parsed when needed.
+--
+-- A first attempt needs no entry of its own: its order stands in holds, and the
+-- head's field `asked` says how many entries there were looked at for that.
 --
 -- No key is ever empty, or a slot that moves to another server could not be
 -- used meanwhile: each hash has a field '', and the first entry of each list is
@@ -109,9 +113,10 @@ local function open()
     free = tonumber(h.free), reserved = tonumber(h.reserved), confirmed = tonumber(h.confirmed),
     lent_in = tonumber(h.lent_in), lent_out = tonumber(h.lent_out), expiry = h.expiry,
     last_hold = tonumber(h.last_hold), last_ext = tonumber(h.last_ext), last_ask = tonumber(h.last_ask),
+    asked = tonumber(h.asked),
     desired = h.desired, start = tonumber(h.start), stop = tonumber(h['end']), limit = tonumber(h.limit),
     max = tonumber(h.max), hold = tonumber(h.hold), item = h.item,
-    records = {}, units = {}, fields = {}, users = {}, looked = 0, lines = {},
+    records = {}, units = {}, fields = {}, users = {}, looked = 0, lines = {}, overdue = {},
   }
 end
 
@@ -208,10 +213,28 @@ local function pop(b, key)
   b.looked, b.changed = b.looked + 1, true
 end
 
+-- watch(b, id, r, till) puts an open attempt in line, to be asked about if it runs out.
+local function watch(b, id, r, till)
+  b.last_ask = math.max(b.last_ask, till)
+  push(b, ATTEMPTS, int(b.last_ask) .. ' ' .. id .. ' ' .. int(r.attempt))
+end
+
+-- first_open(r): its first attempt is not settled.
+local function first_open(r)
+  return r and r.state == 'r' and r.attempt == 1 and r.till ~= 0
+end
+
+-- left_holds(b, id, r): an order that nobody was asked about leaves the holds,
+-- and is asked about all the same; first of all if its attempt ran out.
+local function left_holds(b, id, r)
+  if r.till > b.now then return watch(b, id, r, r.till) end
+  b.overdue[#b.overdue + 1] = int(r.till) .. ' ' .. id .. ' 1'
+end
+
 -- free_line(b, key, want) works off one list of holds, oldest first, until
 -- `want` units are free, its head is not due or the bound is reached. What it
--- may not free leaves the list: its attempt stands in the attempts list, and
--- there it is asked about. It returns the deadline of a head that is not due.
+-- may not free leaves the list: its attempt stands in the attempts list from
+-- then on, and is asked about. It returns the deadline of a head that is not due.
 local function free_line(b, key, want)
   while b.free < want and b.looked < BOUND do
     local id = peek(b, key)
@@ -220,6 +243,7 @@ local function free_line(b, key, want)
     local here = r and not r.bad and r.state == 'r' and (key == EXTENDED or r.pay == '')
     if here and r.due > b.now then return r.due end
     if here and may_free(b, r) then close(b, id, r, 'e', 'reserved') end
+    if key == HOLDS and b[key].off >= b.asked and first_open(r) then left_holds(b, id, r) end
     pop(b, key)
   end
   return 0
@@ -232,13 +256,6 @@ local function free_due(b, want)
   local second = free_line(b, HOLDS, want)
   if first == 0 or (second ~= 0 and second < first) then first = second end
   return first, b.free < want and b.looked >= BOUND
-end
-
--- watch(b, id, r, till) puts an open attempt in line, to be asked about if it runs out.
-local function watch(b, id, r, till)
-  if till > b.last_ask then b.last_ask, b.ask_text = till, nil end
-  b.ask_text = b.ask_text or int(b.last_ask) .. ' '
-  push(b, ATTEMPTS, b.ask_text .. id .. ' ' .. int(r.attempt))
 end
 
 -- note(b, book, loan, units, other) writes a loan into a book when the script ends.
@@ -272,9 +289,15 @@ local function flush(b)
     write('RPUSH', key, b.lines[key] or {})
     if b[key] and b[key].off > 0 then redis.call('LTRIM', key, b[key].off, -1) end
   end
+  if #b.overdue > 0 then -- in front of what is in line; its first entry was worked off
+    redis.call('LSET', ATTEMPTS, 0, '')
+    b.overdue[#b.overdue + 1] = ''
+    redis.call('LPUSH', ATTEMPTS, unpack(b.overdue)) -- at most BOUND
+  end
+  if b[HOLDS] then b.asked = math.max(b.asked - b[HOLDS].off, 0) end
   redis.call('HSET', HEAD, 'seq', int(b.seq), 'free', int(b.free), 'reserved', int(b.reserved),
     'confirmed', int(b.confirmed), 'last_hold', int(b.last_hold), 'last_ext', int(b.last_ext),
-    'last_ask', int(b.last_ask), 'lent_in', int(b.lent_in), 'lent_out', int(b.lent_out), 'clock', int(b.now))
+    'last_ask', int(b.last_ask), 'asked', int(b.asked), 'lent_in', int(b.lent_in), 'lent_out', int(b.lent_out), 'clock', int(b.now))
 end
 
 -- reply(b, code, …) writes what changed and makes the answer. Every path out of

@@ -48,6 +48,6 @@ if state == 'c' then
 else
   b.reserved, b.last_hold = b.reserved + r.quantity, due
   push(b, HOLDS, id)
-  if r.till > 0 then watch(b, id, r, r.till) end
+  if r.till > 0 and not first_open(r) then watch(b, id, r, r.till) end
 end
 return reply(b, 0, r.text)

@@ -6,21 +6,33 @@
 
 local b, stale = open()
 if not b then return stale end
+
+local ask, looked = {}, 0
+local function tell(id, r)
+  watch(b, id, r, b.now + 2000)
+  ask[#ask + 1] = id
+  ask[#ask + 1] = r.text
+end
+
+for _, id in ipairs(redis.call('LRANGE', HOLDS, b.asked + 1, b.asked + BOUND)) do
+  local r = get(b, id)
+  if first_open(r) and not may_free(b, r) then
+    if r.till > b.now then break end
+    tell(id, r)
+  end
+  b.asked, b.changed, looked = b.asked + 1, true, looked + 1
+end
+
 local before = b.free
 free_due(b, math.huge)
 
-local ask, looked = {}, 0
 while looked < BOUND do
   local entry = peek(b, ATTEMPTS)
   if not entry then break end
   local till, id, n = string.match(entry, '^(%d+) (%S+) (%d+)$')
   if till and tonumber(till) > b.now then break end
   local r = id and get(b, id)
-  if r and r.state == 'r' and r.till ~= 0 and r.attempt == tonumber(n) then
-    watch(b, id, r, b.now + 2000)
-    ask[#ask + 1] = id
-    ask[#ask + 1] = r.text
-  end
+  if r and r.state == 'r' and r.till ~= 0 and r.attempt == tonumber(n) then tell(id, r) end
   pop(b, ATTEMPTS)
   looked = looked + 1
 end
