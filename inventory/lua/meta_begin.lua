@@ -15,7 +15,9 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local till = string.format('%.0f', now + tonumber(ARGV[3]))
 local v = redis.call('HMGET', KEYS[2], 'sale', 'gen', 'until')
 if v[1] and v[1] ~= '' then
-  if tonumber(v[3]) > now then return {1, 0, v[1]} end
+  -- One that ends further ahead than a lease is long was given before the server's clock stepped back.
+  local left = tonumber(v[3]) - now
+  if left > 0 and left <= tonumber(ARGV[3]) then return {1, 0, v[1]} end
   redis.call('HSET', KEYS[2], 'until', till, 'revoked', '1')
   return {3, tonumber(v[2]), v[1]}
 end
