@@ -24,6 +24,7 @@ type modelOrder struct {
 	due, till time.Duration // till 0 = closed
 	pays      bool          // it was extended
 	attempt   int
+	lined     bool // its first attempt stands in asks
 }
 
 type modelAsk struct {
@@ -68,7 +69,16 @@ func (m *model) freeLine(line *[]string, extended bool, want int64) {
 		if here && m.mayFree(o) {
 			m.close(o, Expired)
 		}
+		if !extended && o.firstOpen() && o.till > m.now {
+			o.lined = true
+			m.watch(o, o.till)
+		}
 	}
+}
+
+// firstOpen: it is to be asked about once its first attempt has run out.
+func (o *modelOrder) firstOpen() bool {
+	return o.state == Reserved && o.attempt == 1 && o.till != 0 && !o.lined
 }
 
 func (m *model) watch(o *modelOrder, until time.Duration) {
@@ -97,7 +107,7 @@ func (m *model) reserve(o Order) (code Code, granted bool) {
 	case m.free < o.Quantity:
 		return NotEnough, false
 	}
-	m.watch(m.hold(o, m.now+m.sale.Hold, m.now+o.AttemptFor), m.now+o.AttemptFor)
+	m.hold(o, m.now+m.sale.Hold, m.now+o.AttemptFor)
 	if m.free == 0 {
 		return TakenLast, true
 	}
@@ -105,15 +115,13 @@ func (m *model) reserve(o Order) (code Code, granted bool) {
 }
 
 // hold takes units.
-func (m *model) hold(o Order, due, till time.Duration) *modelOrder {
+func (m *model) hold(o Order, due, till time.Duration) {
 	m.lastHold = max(due, m.lastHold)
-	k := &modelOrder{Order: o, state: Reserved, due: m.lastHold, till: till, attempt: 1}
-	m.orders[o.ID] = k
+	m.orders[o.ID] = &modelOrder{Order: o, state: Reserved, due: m.lastHold, till: till, attempt: 1}
 	m.free -= o.Quantity
 	m.reserved += o.Quantity
 	m.buyers[o.User] += o.Quantity
 	m.holds = append(m.holds, o.ID)
-	return k
 }
 
 func (m *model) repeat(k *modelOrder, o Order) (Code, bool) {
@@ -290,6 +298,13 @@ func (m *model) desire(d Desired) error {
 
 func (m *model) sweep() (freed int64, ask []string) {
 	before := m.free
+	for _, k := range m.orders {
+		if k.firstOpen() && !m.mayFree(k) && k.till <= m.now {
+			k.lined = true
+			m.watch(k, m.now+2*time.Second)
+			ask = append(ask, k.ID)
+		}
+	}
 	m.freeDue(maxUnits + 1)
 	for len(m.asks) > 0 && m.asks[0].until <= m.now {
 		a := m.asks[0]
