@@ -3,12 +3,21 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"weir/internal/redistest"
 )
 
 // T-40: a rollback is run by two at once, again and again, and after the keys
@@ -20,9 +29,10 @@ func TestStock_T40_ARollbackHappensOnceAlsoAfterTheKeysAreDeleted(t *testing.T) 
 		v.store.archive = kept
 		other := v.replicaOf(t, "binlog", func(c *Config, _ *redis.Options) { c.Archive = kept })
 		sale := v.openSale(t, 50, shape)
-		ann, bob, cid := v.won(t, sale, "ann"), v.won(t, sale, "bob"), v.won(t, sale, "cid")
-		_, err := v.store.Confirm(ctx, sale.ID, bob.ID, 1, "S-1")
-		must(t, err)
+		ann, bob, cid, dan := v.won(t, sale, "ann"), v.won(t, sale, "bob"), v.won(t, sale, "cid"), v.won(t, sale, "dan")
+		_, err1 := v.store.Confirm(ctx, sale.ID, bob.ID, 1, "S-1")
+		_, err2 := v.store.Confirm(ctx, sale.ID, dan.ID, 1, "S-2")
+		must(t, errors.Join(err1, err2))
 		must(t, other.Refresh(ctx))
 		back := func(id string, want State) {
 			t.Helper()
@@ -35,17 +45,18 @@ func TestStock_T40_ARollbackHappensOnceAlsoAfterTheKeysAreDeleted(t *testing.T) 
 			})
 		}
 		back(ann.ID, Released)
+		back(dan.ID, Returned)
 		v.level(t, sale.ID, 48, 1, 1)
 		checkInvariant(t, v.store, sale.ID)
 
-		_, err = v.store.SetDesired(ctx, sale.ID, DesiredCancelled)
-		must(t, err)
+		must(t, second(v.store.SetDesired(ctx, sale.ID, DesiredCancelled)))
 		must(t, v.store.Cleanup(ctx, sale.ID)) // the other replica has not heard of it
 		if left := stockKeys(t, v.client); len(left) > 0 {
 			t.Fatal(left)
 		}
 		back(ann.ID, Released)
 		back(bob.ID, Returned)
+		back(dan.ID, Returned)
 		back(cid.ID, Released)
 		v.level(t, sale.ID, 50, 0, 0)
 		for _, s := range []*Store{v.store, other} {
@@ -56,7 +67,7 @@ func TestStock_T40_ARollbackHappensOnceAlsoAfterTheKeysAreDeleted(t *testing.T) 
 				t.Errorf("a sale that never was: %+v, %v", r, err)
 			}
 		}
-		if left := stockKeys(t, v.client); len(left) > 0 || len(kept.rows) != 3 {
+		if left := stockKeys(t, v.client); len(left) > 0 || len(kept.rows) != 4 {
 			t.Errorf("written behind the end: %v, %d rows", left, len(kept.rows))
 		}
 	})
@@ -158,4 +169,94 @@ func (v *env) passed(t *testing.T, d time.Duration) {
 	for name := range v.client.HGetAll(t.Context(), replicasKey()).Val() {
 		must(t, v.client.HIncrBy(t.Context(), replicasKey(), name, -d.Milliseconds()).Err())
 	}
+}
+
+// judgedTB is a test's mouth that only notes how it was stopped.
+type judgedTB struct {
+	testing.TB
+	verdict string
+}
+
+func (j *judgedTB) Helper()      {}
+func (j *judgedTB) Fatal(...any) { j.verdict = "failed"; runtime.Goexit() }
+func (j *judgedTB) Skip(...any)  { j.verdict = "skipped"; runtime.Goexit() }
+
+// H-24: miniredis forgives what Redis does not. The cases run on both, and where
+// real ones are asked for, a missing server is a failure.
+func TestStock_H24_TheCasesRunOnARealServerToo(t *testing.T) {
+	ran := map[bool]int{}
+	t.Run("each", func(t *testing.T) {
+		eachRedis(t, func(_ *testing.T, v *env) { ran[v.real != nil]++ })
+	})
+	for name, start := range map[string]func(testing.TB){
+		"the package's": func(t testing.TB) { startRedis(t) },
+		"the kit's":     func(t testing.TB) { redistest.Single(t) },
+	} {
+		for required, want := range map[string]string{"1": "failed", "": "skipped"} {
+			t.Run(name+" "+want, func(t *testing.T) {
+				t.Setenv("PATH", t.TempDir())
+				t.Setenv("WEIR_REQUIRE_REAL", required)
+				j := &judgedTB{TB: t}
+				done := make(chan struct{})
+				go func() { defer close(done); start(j) }()
+				if <-done; j.verdict != want {
+					t.Errorf("without a redis-server: %q", j.verdict)
+				}
+			})
+		}
+	}
+	if _, err := exec.LookPath("redis-server"); err == nil && (ran[false] != 1 || ran[true] != 1) {
+		t.Errorf("ran on a real server %d times, on miniredis %d times", ran[true], ran[false])
+	}
+	for name, real := range casesOnReal(t) {
+		if !real {
+			t.Errorf("%s never meets a real server", name)
+		}
+	}
+}
+
+// casesOnReal tells of each case and model of this package whether it reaches,
+// through whatever helpers, one that starts a real server.
+func casesOnReal(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	must(t, err)
+	calls := map[string][]string{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		must(t, err)
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok && id.Name != fn.Name.Name {
+					calls[fn.Name.Name] = append(calls[fn.Name.Name], id.Name)
+				}
+				return true
+			})
+		}
+	}
+	var reaches func(name string, seen map[string]bool) bool
+	reaches = func(name string, seen map[string]bool) bool {
+		if name == "startRedis" || name == "redistest" {
+			return true
+		}
+		if seen[name] {
+			return false
+		}
+		seen[name] = true
+		return slices.ContainsFunc(calls[name], func(called string) bool { return reaches(called, seen) })
+	}
+	found, named := map[string]bool{}, regexp.MustCompile(`^Test(Stock_[HT]\d+[a-z]?|Model)`)
+	for name := range calls {
+		if c := named.FindString(name); c != "" {
+			found[c] = found[c] || reaches(name, map[string]bool{})
+		}
+	}
+	if len(found) < 20 {
+		t.Fatalf("only %d cases found", len(found))
+	}
+	return found
 }

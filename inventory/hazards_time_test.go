@@ -240,16 +240,25 @@ func TestStock_H21_APausedGathererOrPreheatWritesNothingAfterwards(t *testing.T)
 		_, generation, _, err := slow.begin(ctx, sale.ID)
 		must(t, err)
 		v.leaseOver(t, sale.ID) // here it stands still
+		mine := record{Plan: sale, Start: start.UnixMilli(), Generation: generation, Previous: 1, Desired: DesiredOn}
+		late := func() {
+			t.Helper()
+			if err := slow.switchTo(ctx, mine, text); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("its switch: %v", err)
+			}
+		}
+		if code, _, _, err := v.store.begin(ctx, sale.ID); err != nil || code != 3 {
+			t.Fatalf("the dead one's lease was not found over: %d, %v", code, err)
+		}
+		late() // no other has switched yet
+		v.leaseOver(t, sale.ID)
 		second := sale
 		second.Version, second.Total = 2, 60
 		_, err = v.store.Preheat(ctx, second)
 		must(t, err)
 		v.holds(t, sale.ID, 30, 30)
 		before := stockKeys(t, v.client)
-		mine := record{Plan: sale, Start: start.UnixMilli(), Generation: generation, Previous: 1, Desired: DesiredOn}
-		if err := slow.switchTo(ctx, mine, text); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("its switch: %v", err)
-		}
+		late()
 		v.pausedGatherer(t, slow, e, before)
 		v.holds(t, sale.ID, 30, 30)
 		if view, err := v.store.freshView(ctx, sale.ID); err != nil || view.Sale.Version != 2 {
