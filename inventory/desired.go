@@ -47,7 +47,7 @@ func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason s
 			return err
 		case text == "":
 			return fmt.Errorf("sale %s: %w", sale, ErrUnknownSale)
-		case r.Desired == d:
+		case r.Desired == d && (reason == "" || r.Reason != ""): // a person's pause may yet learn what is wrong
 			return s.pushAll(ctx, r, d)
 		case r.Desired == DesiredCancelled:
 			return fmt.Errorf("sale %s is cancelled: %w", sale, ErrNotAllowed)

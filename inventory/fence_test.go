@@ -75,6 +75,24 @@ func TestFence_AGapPausesTheSaleUntilAnOperatorResumes(t *testing.T) { // T-31, 
 	}
 }
 
+func TestFence_AGapOfASaleThatAPersonHasPausedIsNamedToo(t *testing.T) {
+	v := realEnv(t)
+	sale := v.openSale(t, 10, nil)
+	ann := v.won(t, sale, "ann")
+	_, err := v.store.SetDesired(t.Context(), sale.ID, DesiredPaused)
+	must(t, err)
+	older := v.backup(t)
+	_, err = v.store.Release(t.Context(), sale.ID, ann.ID, 0)
+	must(t, err)
+	v.restart(t, older)
+	_, err = v.store.Find(t.Context(), ann.ID) // the first that meets the new server
+	must(t, err)
+	must(t, v.store.Refresh(t.Context()))
+	if view, _ := v.store.View(sale.ID); view.Desired != DesiredPaused || view.Reason != gapReason {
+		t.Fatalf("%s, %q", view.Desired, view.Reason)
+	}
+}
+
 // unreachable is a hook on which one script finds nobody to run it.
 type unreachable struct {
 	script string
