@@ -12,11 +12,20 @@ type Swept struct {
 	Ask   []Reservation // attempts that ran out unsettled: ask the shop by reservation id
 }
 
-// Sweep frees due holds and lists attempts that ran out unsettled, at most 256
-// of each and bucket, in one script per bucket. What it lists is listed again
-// two seconds later, to whichever replica sweeps then, until it is settled. A
-// bucket that cannot be reached leaves the others their sweep; its error comes
-// back beside what they found.
+const (
+	// maxSweeps bounds the scripts of one sweep of a bucket, each of which looks
+	// at 256 holds and 256 attempts.
+	maxSweeps = 16
+	// enoughAsked ends a sweep of a bucket: the shop has to be asked about each.
+	enoughAsked = 256
+)
+
+// Sweep frees due holds and lists attempts that ran out unsettled, about 256 of
+// those from each bucket, in a few short scripts, so that others of this Redis
+// have their turn between. What it lists is listed again two seconds later, to
+// whichever replica sweeps then, until it is settled. A bucket that cannot be
+// reached leaves the others their sweep; its error comes back beside what they
+// found.
 func (s *Store) Sweep(ctx context.Context, sale string) (Swept, error) {
 	e, err := s.entry(ctx, sale)
 	if err != nil || e.gone() {
@@ -25,21 +34,25 @@ func (s *Store) Sweep(ctx context.Context, sale string) (Swept, error) {
 	var all Swept
 	var faults []error
 	for i := range e.cells {
-		if err := s.sweepBucket(ctx, sale, i, &all); err != nil {
-			faults = append(faults, err)
+		most := len(all.Ask) + enoughAsked
+		for more, n := true, 0; more && n < maxSweeps && len(all.Ask) < most; n++ {
+			if more, err = s.sweepBucket(ctx, sale, i, &all); err != nil {
+				faults = append(faults, err)
+			}
 		}
 	}
 	return all, errors.Join(faults...)
 }
 
-func (s *Store) sweepBucket(ctx context.Context, sale string, i int, all *Swept) error {
+// sweepBucket runs one script and says whether more may be due.
+func (s *Store) sweepBucket(ctx context.Context, sale string, i int, all *Swept) (more bool, err error) {
 	at := func(l *live) *cell { return l.cells[i%len(l.cells)] }
 	r, e, c, err := s.onBucket(ctx, sale, at, &s.scripts.sweep)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if r.code == int64(NotPreheated) {
-		return fmt.Errorf("sweep %s: %w", sale, ErrUnknownSale)
+		return false, fmt.Errorf("sweep %s: %w", sale, ErrUnknownSale)
 	}
 	all.Freed += r.number(0)
 	ask, _ := r.any(1).([]any)
@@ -48,9 +61,9 @@ func (s *Store) sweepBucket(ctx context.Context, sale string, i int, all *Swept)
 		text, _ := ask[i+1].(string)
 		res, err := parseRecord(e, c, r.epoch, id, text)
 		if err != nil {
-			return err
+			return false, err
 		}
 		all.Ask = append(all.Ask, res)
 	}
-	return nil
+	return r.number(2) == 1, nil
 }

@@ -1,7 +1,8 @@
 -- sweep: frees due holds and lists the attempts that ran out unsettled. Those
 -- go back in line, to be asked about again in two seconds.
 -- KEYS, ARGV[1..3]: see common.lua
--- returns {0, run, seq, epoch, units freed, {order, record, order, record, …}}
+-- returns {0, run, seq, epoch, units freed, {order, record, order, record, …},
+--   1 if it stopped at its bound and more may be due}
 -- caller: Store.Sweep
 
 local b, stale = open()
@@ -36,4 +37,5 @@ while looked < BOUND do
   pop(b, ATTEMPTS)
   looked = looked + 1
 end
-return reply(b, 0, b.free - before, ask)
+local bounded = looked >= BOUND or b.looked >= BOUND
+return reply(b, 0, b.free - before, ask, bounded and 1 or 0)
