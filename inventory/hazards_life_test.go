@@ -158,6 +158,31 @@ func TestStock_H22_WhatDeadReplicasHeldIsFree(t *testing.T) {
 	})
 }
 
+// H-22, H-10: a gatherer that died leaves the lease of its sale behind, and a
+// clock that is set back makes it last: the next jobs clear both away.
+func TestStock_H22_TheLeaseOfADeadGathererGoesWithTheNextJob(t *testing.T) {
+	eachRedis(t, func(t *testing.T, v *env) {
+		ctx := t.Context()
+		dead := v.another(t, "dead")
+		mine, err := dead.Lease(ctx, "gather gone", time.Millisecond)
+		if err != nil || !mine {
+			t.Fatal(mine, err)
+		}
+		ahead := v.redisNow(t).Add(time.Hour).UnixMilli() // given before the clock was set back
+		must(t, v.client.HSet(ctx, leasesKey(), "gather set-back", fmt.Sprint(ahead, " dead")).Err())
+		if mine, err := v.store.Lease(ctx, "gather set-back", time.Second); err != nil || !mine {
+			t.Fatalf("nobody gathers for an hour: %t, %v", mine, err)
+		}
+		must(t, v.store.EndLease(ctx, "gather set-back"))
+		v.passed(t, time.Second)
+		eventually(t, "its lease is gone", func() bool {
+			mine, err := v.store.Lease(ctx, "another", time.Second)
+			must(t, errors.Join(err, v.store.EndLease(ctx, "another")))
+			return mine && len(v.client.HGetAll(ctx, leasesKey()).Val()) == 0
+		})
+	})
+}
+
 // passed lets a time pass for the replicas that were heard of.
 func (v *env) passed(t *testing.T, d time.Duration) {
 	t.Helper()
