@@ -32,7 +32,8 @@ func TestLease_OfTheDeadIsFreeAndItsEntryGoes(t *testing.T) { // H-22
 		now := v.redisNow(t)
 		for job, till := range map[string]time.Time{
 			"over":               now.Add(-time.Second),
-			"before a step back": now.Add(time.Hour),
+			"before a step back": now.Add(30 * time.Minute),
+			"nobody asks again":  now.Add(2 * time.Hour),
 			"alive":              now.Add(20 * time.Second),
 		} {
 			must(t, v.client.HSet(t.Context(), leasesKey(), job, fmt.Sprintf("%d dead", till.UnixMilli())).Err())

@@ -41,4 +41,10 @@ func TestStock_H12_AServerBeforeSevenIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", version, err)
 		}
 	}
+	for _, version := range []string{"", "seven", "v7.2"} {
+		err := (&backing{}).checkServer(t.Context(), ofVersion(version), StockConfig{}, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), "cannot be read") {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
 }

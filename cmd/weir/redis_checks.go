@@ -65,7 +65,10 @@ func (b *backing) checkServer(ctx context.Context, at infoReader, c StockConfig,
 		return fmt.Errorf("redis.stock: INFO must be allowed, since stock is guarded by it: %w", cmp.Or(err, errors.New("no run_id in INFO server")))
 	}
 	version := infoField(info, "redis_version")
-	if major, err := strconv.Atoi(strings.SplitN(version, ".", 2)[0]); err == nil && major < 7 {
+	switch major, err := strconv.Atoi(strings.SplitN(version, ".", 2)[0]); {
+	case err != nil:
+		return fmt.Errorf("redis.stock: version %q cannot be read, right is 7.0 or later", version)
+	case major < 7:
 		return fmt.Errorf("redis.stock: version %s is too old, right is 7.0 or later", version)
 	}
 	if info, err = readInfo(ctx, at, "memory"); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -49,9 +48,7 @@ func logTo(buf *lockedBuffer) *slog.Logger {
 // bootHeard is boot with a log to read and secrets from an environment.
 func bootHeard(t *testing.T, c Config, env map[string]string) (*world, *lockedBuffer) {
 	t.Helper()
-	if !strings.HasPrefix(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()) {
-		t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	}
+	apart(t)
 	if faults := c.Validate(); len(faults) > 0 {
 		t.Fatalf("the test's configuration: %v", faults)
 	}
@@ -82,6 +79,7 @@ func launch(t *testing.T, c Config, env map[string]string) (*world, *lockedBuffe
 // whyNot is why a program does not start; "" when it does.
 func whyNot(t *testing.T, c Config, env map[string]string) string {
 	t.Helper()
+	apart(t)
 	secrets, err := c.Secrets(envOf(env))
 	if err != nil {
 		t.Fatal(err)

@@ -73,12 +73,17 @@ func needRedis(t *testing.T) {
 	}
 }
 
+// apart keeps a test from the stock of a weir that runs on this host.
+func apart(t *testing.T) {
+	if !strings.HasPrefix(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()) {
+		t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	}
+}
+
 // boot starts a program and stops it when the test ends; it must stop cleanly.
 func boot(t *testing.T, c Config) *world {
 	t.Helper()
-	if os.Getenv("XDG_RUNTIME_DIR") == "" || !strings.HasPrefix(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()) {
-		t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	}
+	apart(t)
 	if faults := c.Validate(); len(faults) > 0 {
 		t.Fatalf("the test's configuration: %v", faults)
 	}
