@@ -75,7 +75,8 @@ func (p *Proxy) Reset() {
 }
 
 // DropAll turns the way into a black hole until Heal: connections are taken and
-// stay open, nothing that is sent from now on arrives, and no reply comes back.
+// stay open, no request that is sent from now on arrives, and no reply comes
+// back. A stream of replication that flows already goes on: use Refuse for that.
 func (p *Proxy) DropAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
