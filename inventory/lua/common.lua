@@ -290,7 +290,7 @@ local function flush(b)
     if b[key] and b[key].off > 0 then redis.call('LTRIM', key, b[key].off, -1) end
   end
   if #b.overdue > 0 then -- in front of what is in line; its first entry was worked off
-    redis.call('LSET', ATTEMPTS, 0, '')
+    if redis.call('LLEN', ATTEMPTS) > 0 then redis.call('LSET', ATTEMPTS, 0, '') end
     b.overdue[#b.overdue + 1] = ''
     redis.call('LPUSH', ATTEMPTS, unpack(b.overdue)) -- at most BOUND
   end
