@@ -4,16 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 const gapReason = "changes of the stock are missing after a restart of Redis"
+
+// beyondAnySeq is more than any bucket has.
+const beyondAnySeq = 1<<53 - 1
 
 // rearm accepts a new server run for a bucket. A restart that kept every change
 // goes on at once; otherwise the sale is paused, loudly, and stays so until an
 // operator resumes it. Callers that find the same bucket stale at once share it.
 func (s *Store) rearm(ctx context.Context, e *entry, c *cell) error {
-	seen := c.watch.seen()
-	r, shared, err := s.armOnce(ctx, c, seen)
+	seen, owed := c.watch.judge()
+	least := seen
+	if owed { // a reading has found the gap; whatever the server has left is too little
+		least = beyondAnySeq
+	}
+	r, shared, err := s.armOnce(ctx, c, least)
 	if err != nil || shared {
 		return err
 	}
@@ -22,6 +30,9 @@ func (s *Store) rearm(ctx context.Context, e *entry, c *cell) error {
 	case 0:
 		s.log.Info("Redis restarted; the stock is complete and goes on", "sale", sale, "bucket", c.index, "seq", r.seq)
 	case 2:
+		if owed {
+			return errors.Join(s.pauseOwed(ctx, e, c), s.replay(ctx, e, c))
+		}
 		return errors.Join(s.pauseForGap(ctx, e, c, seen, r.seq), s.replay(ctx, e, c))
 	case -1:
 		return errNoBucket(sale)
@@ -31,14 +42,14 @@ func (s *Store) rearm(ctx context.Context, e *entry, c *cell) error {
 
 // armOnce runs the script. What follows it asks other buckets, which may have to
 // be armed as well, so the lock is not held for that.
-func (s *Store) armOnce(ctx context.Context, c *cell, seen int64) (r reply, shared bool, err error) {
+func (s *Store) armOnce(ctx context.Context, c *cell, least int64) (r reply, shared bool, err error) {
 	before := c.arms.Load()
 	c.arm.Lock()
 	defer c.arm.Unlock()
 	if c.arms.Load() != before {
 		return reply{}, true, nil
 	}
-	v, err := s.run(ctx, &s.scripts.rearm, []string{c.headKey()}, c.generation, seen)
+	v, err := s.run(ctx, &s.scripts.rearm, []string{c.headKey()}, c.generation, least, s.settling().Milliseconds())
 	if err != nil {
 		return reply{}, false, err
 	}
@@ -46,6 +57,16 @@ func (s *Store) armOnce(ctx context.Context, c *cell, seen int64) (r reply, shar
 		c.arms.Add(1)
 	}
 	return r, false, err
+}
+
+// settling is how long a bucket that was armed sells nothing, while other
+// replicas may find that they saw more of it: long enough for some readings. A
+// replica that is alone has judged it when it arms it.
+func (s *Store) settling() time.Duration {
+	if s.views.Load().replicas > 1 {
+		return 4 * s.every
+	}
+	return 0
 }
 
 func (s *Store) pauseForGap(ctx context.Context, e *entry, c *cell, seen, found int64) error {
@@ -59,10 +80,10 @@ func (s *Store) pauseForGap(ctx context.Context, e *entry, c *cell, seen, found 
 // pauseOwed pauses the sale of a bucket with a gap. Until that has succeeded
 // every refresh tries it again.
 func (s *Store) pauseOwed(ctx context.Context, e *entry, c *cell) error {
-	c.owed.Store(true)
+	c.watch.owe(true)
 	err := s.pause(ctx, e, gapReason)
 	if err == nil {
-		c.owed.Store(false)
+		c.watch.owe(false)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -161,11 +162,12 @@ func TestFence_AReplicaThatSawMoreFindsTheGapAfterAnotherArmed(t *testing.T) {
 	v := realEnv(t)
 	sale := v.openSale(t, 10, nil)
 	blind := newStore(t, v.client, false)
-	must(t, blind.Refresh(t.Context()))
 	older := v.backup(t)
 	v.won(t, sale, "ann")
 	v.restart(t, older)
-	// The other replica saw nothing of it: it arms and sells past the old seq.
+	// The other replica saw nothing of it and believes itself alone: it arms and sells past the old seq.
+	must(t, v.client.Del(t.Context(), replicasKey()).Err())
+	must(t, blind.Refresh(t.Context()))
 	for range 3 {
 		res, err := blind.Reserve(t.Context(), order(sale, "bob", 1))
 		must(t, err)
@@ -183,6 +185,89 @@ func TestFence_AReplicaThatSawMoreFindsTheGapAfterAnotherArmed(t *testing.T) {
 	if res.Code != NotRunning {
 		t.Fatalf("%+v", res)
 	}
+}
+
+func TestFence_ABucketThatOneOfTwoHasArmedSellsNothingUntilTheOtherHasLooked(t *testing.T) {
+	v := realEnv(t)
+	sale := v.openSale(t, 10, nil)
+	blind := replicaNamed(t, v.client, false, "blind")
+	must(t, blind.Refresh(t.Context()))
+	older := v.backup(t)
+	ann := v.won(t, sale, "ann")
+	v.restart(t, older)
+	short, cancel := context.WithTimeout(t.Context(), 2*blind.every)
+	defer cancel()
+	if res, err := blind.Reserve(short, order(sale, "bob", 1)); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("%+v %v", res, err)
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		res, err := blind.Reserve(t.Context(), order(sale, "cid", 1))
+		if err == nil && res.Code != NotRunning {
+			err = fmt.Errorf("%+v", res)
+		}
+		waiting <- err
+	}()
+	must(t, v.store.Refresh(t.Context()))
+	must(t, v.store.Refresh(t.Context())) // the first finds it and pauses
+	must(t, <-waiting)
+	if view, _ := v.store.View(sale.ID); view.Desired != DesiredPaused {
+		t.Fatalf("the loss went unnoticed: %+v", view)
+	}
+	if r, err := v.store.Find(t.Context(), ann.ID); err != nil || r.State != Reserved {
+		t.Fatalf("%+v %v", r, err)
+	}
+	v.level(t, sale.ID, 9, 1, 0)
+
+	// A restart that lost nothing costs no more than the others' time to look.
+	must(t, second(v.store.SetDesired(t.Context(), sale.ID, DesiredOn)))
+	v.restart(t, "")
+	if res, err := blind.Reserve(t.Context(), order(sale, "bob", 1)); err != nil || res.Code != Taken {
+		t.Fatalf("%+v %v", res, err)
+	}
+	checkInvariant(t, v.store, sale.ID)
+}
+
+// intruder is a hook that does something before each run of one script.
+type intruder struct {
+	unreachable
+	act func()
+}
+
+func (i *intruder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if a := cmd.Args(); len(a) > 1 && a[1] == i.script && i.on.CompareAndSwap(true, false) {
+			i.act()
+			i.on.Store(true)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestFence_NothingIsSoldWhileWinsAreToldAgain: a reading, and no order, was
+// the first to meet the server that has forgotten.
+func TestFence_NothingIsSoldWhileWinsAreToldAgain(t *testing.T) {
+	v := realEnv(t)
+	sale := v.openSale(t, 10, nil)
+	v.won(t, sale, "ann")
+	older := v.backup(t)
+	won := []Order{v.won(t, sale, "bob"), v.won(t, sale, "cid")}
+	v.restart(t, older)
+	tried := 0
+	i := &intruder{unreachable: unreachable{script: v.store.scripts.restore.sha}, act: func() {
+		tried++
+		if res, err := v.store.Reserve(t.Context(), order(sale, "dan", 1)); err == nil && res.Granted {
+			t.Errorf("sold before all was told: %+v", res)
+		}
+	}}
+	i.on.Store(true)
+	v.client.AddHook(i)
+	must(t, v.store.Refresh(t.Context()))
+	if tried < len(won) {
+		t.Fatalf("only %d wins were told again", tried)
+	}
+	v.level(t, sale.ID, 7, 3, 0)
+	checkInvariant(t, v.store, sale.ID)
 }
 
 func TestFence_AWipedRedisIsNeverSoldAgain(t *testing.T) {

@@ -41,7 +41,6 @@ type cell struct {
 	level atomic.Pointer[head] // the last reading
 	arm   sync.Mutex           // one arming at a time
 	arms  atomic.Int64         // armings by this replica
-	owed  atomic.Bool          // a gap was found, and the pause for it does not stand yet
 }
 
 // home is the bucket of an order.

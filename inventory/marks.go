@@ -128,7 +128,7 @@ func (s *Store) keepMarks(entries []*entry) []chore {
 		owed := false
 		for i, c := range e.cells {
 			m.Seqs[i] = c.watch.seen()
-			owed = owed || c.owed.Load()
+			owed = owed || c.watch.owes()
 		}
 		if owed { // the old mark is what proves the gap until the pause stands
 			continue

@@ -122,7 +122,7 @@ func (s *Store) soldAtLast(ctx context.Context, r record) (sold int64, still boo
 	}
 	for i, h := range first {
 		ended := !msTime(h.at).Before(r.Plan.EndAt.Truncate(time.Millisecond))
-		if !ended && h.desired != DesiredCancelled || e.cells[i].owed.Load() {
+		if !ended && h.desired != DesiredCancelled || e.cells[i].watch.owes() {
 			return 0, false, nil
 		}
 	}

@@ -288,17 +288,16 @@ func (s *Store) inspect(e *entry, c *cell, h *head, before int64) []chore {
 	var chores []chore
 	sale := e.view.Sale.ID
 	found, gap, newRun := c.watch.inspect(h.level.Run, h.armed, h.level.Seq, before)
+	if gap { // before the bucket is armed, or it would sell what is told again below
+		chores = append(chores, func(ctx context.Context) error { return s.pauseForGap(ctx, e, c, before, found) })
+	}
 	if newRun || gap {
 		// The sums of the loan books may agree by chance: they are compared line by line.
 		chores = append(chores, func(ctx context.Context) error { return errors.Join(s.repair(ctx, sale), s.replay(ctx, e, c)) })
 	} else if c.untold.any() {
 		chores = append(chores, func(ctx context.Context) error { return s.tell(ctx, e, c) })
 	}
-	if gap {
-		c.owed.Store(true)
-		chores = append(chores, func(ctx context.Context) error { return s.pauseForGap(ctx, e, c, before, found) })
-	}
-	if !gap && c.owed.Load() {
+	if !gap && c.watch.owes() {
 		chores = append(chores, func(ctx context.Context) error { return s.pauseOwed(ctx, e, c) })
 	}
 	switch {

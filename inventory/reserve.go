@@ -2,8 +2,10 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
+	"time"
 )
 
 // maxUser bounds what a user's name may cost in the ledger, in bytes.
@@ -48,6 +50,7 @@ type answer struct {
 const (
 	notOfSale  = -8
 	unreadable = -9
+	settling   = -10
 )
 
 // Reserve takes units for the order, or answers what became of it. Orders of
@@ -78,10 +81,33 @@ func (s *Store) Reserve(ctx context.Context, o Order) (Result, error) {
 		e = spent
 	}
 	res, err := s.reserve(ctx, e, o)
+	for n := 0; errors.Is(err, errSettling) && n < settleTries && s.pauseToSettle(ctx); n++ {
+		res, err = s.reserve(ctx, e, o)
+	}
 	if spent != nil {
 		spent.settleShare(o.Quantity, res, err, s.nano())
 	}
 	return res, err
+}
+
+// errSettling: not executed, since other replicas still look at what a server
+// that restarted has left; see settling.
+var errSettling = fmt.Errorf("Redis restarted, and other replicas still compare its stock: %w", ErrUnavailable)
+
+// settleTries is how often an order that meets such a bucket asks again, each
+// time after half of a refresh: once and a half as long as that lasts.
+const settleTries = 12
+
+// pauseToSettle waits for the next try; false when the order's time is over.
+func (s *Store) pauseToSettle(ctx context.Context) bool {
+	t := time.NewTimer(s.every / 2)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
 
 func orZero(r *Result) Result {
@@ -217,6 +243,9 @@ func (s *Store) result(e *entry, c *cell, o Order, a answer) (Result, error) {
 		return Result{}, fmt.Errorf("%w: item, quantity or attempt is outside the plan", ErrInvalidOrder)
 	case unreadable:
 		return Result{}, fmt.Errorf("reserve %s: its ledger record cannot be read: %w", o.ID, ErrUnavailable)
+	}
+	if a.code == settling {
+		return Result{}, fmt.Errorf("reserve %s: %w", o.ID, errSettling)
 	}
 	res := Result{Code: Code(a.code)}
 	switch res.Code {

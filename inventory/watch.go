@@ -11,6 +11,8 @@ type watch struct {
 	seq  int64
 	// behind: Redis has fallen back to this bucket from a later generation that had sold.
 	behind bool
+	// owed: a gap was found, and the pause for it does not stand yet.
+	owed bool
 }
 
 // remember starts from a mark that was kept outside of Redis: what any run of
@@ -46,6 +48,25 @@ func (w *watch) seen() int64 {
 	return w.seq
 }
 
+// judge is what an arming goes by: seen, and whether a gap was found already,
+// for then seen is what the server had left.
+func (w *watch) judge() (seen int64, owed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seq, w.owed
+}
+
+func (w *watch) owes() bool {
+	_, owed := w.judge()
+	return owed
+}
+
+func (w *watch) owe(owed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.owed = owed
+}
+
 // inspect judges a reading against what was seen: were changes that this
 // replica saw forgotten, and is the server run a new one? before is seen() from
 // before the reading was asked for; armed is the seq at each arming, the first is
@@ -72,6 +93,6 @@ func (w *watch) inspect(run string, armed []int64, seq, before int64) (found int
 		found, newRun = armed[len(armed)-1], true
 		gap = found < w.seq
 	}
-	w.run, w.arms, w.seq = run, len(armed), seq
+	w.run, w.arms, w.seq, w.owed = run, len(armed), seq, w.owed || gap
 	return found, gap, newRun
 }

@@ -24,7 +24,7 @@ for _, key in ipairs({HOLDS, EXTENDED, ATTEMPTS}) do redis.call('RPUSH', key, ''
 redis.call('HSET', HEAD,
   'gen', ARGV[2], 'void', '0', 'run', run, 'seq', '0', 'epoch', int(epoch), 'clock', '0',
   'free', ARGV[6], 'reserved', '0', 'confirmed', '0', 'planned', ARGV[6], 'lent_in', '0', 'lent_out', '0',
-  'expiry', ARGV[10], 'last_hold', '0', 'last_ext', '0', 'last_ask', '0', 'asked', '0', 'desired', ARGV[11], 'desired_version', ARGV[12],
+  'expiry', ARGV[10], 'last_hold', '0', 'last_ext', '0', 'last_ask', '0', 'asked', '0', 'settle', '0', 'desired', ARGV[11], 'desired_version', ARGV[12],
   'start', int(start - epoch), 'end', int(tonumber(ARGV[5]) - epoch),
   'limit', ARGV[7], 'max', ARGV[8], 'hold', ARGV[9], 'item', ARGV[3], 'armed', '0')
 return {0, start, now}

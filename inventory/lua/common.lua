@@ -106,14 +106,17 @@ local function open()
   redis.call('LLEN', ATTEMPTS)
   redis.call('HLEN', LENT)
   redis.call('HLEN', ACCEPTED)
-  local clock = tonumber(h.clock)
+  local clock, time, settle = tonumber(h.clock), time_ms() - epoch, tonumber(h.settle)
   return {
     -- The server's clock may step back; what was over stays over.
-    now = math.max(time_ms() - epoch, clock), run = run, seq = seq, epoch = epoch,
+    now = math.max(time, clock), run = run, seq = seq, epoch = epoch,
     free = tonumber(h.free), reserved = tonumber(h.reserved), confirmed = tonumber(h.confirmed),
     lent_in = tonumber(h.lent_in), lent_out = tonumber(h.lent_out), expiry = h.expiry,
     last_hold = tonumber(h.last_hold), last_ext = tonumber(h.last_ext), last_ask = tonumber(h.last_ask),
     asked = tonumber(h.asked),
+    -- Other replicas are still looking at what this run of the server has left.
+    -- No wait is longer than five seconds, wherever the clock steps.
+    settling = time < settle and settle - time <= 5000,
     desired = h.desired, start = tonumber(h.start), stop = tonumber(h['end']), limit = tonumber(h.limit),
     max = tonumber(h.max), hold = tonumber(h.hold), item = h.item,
     records = {}, units = {}, fields = {}, users = {}, looked = 0, lines = {}, overdue = {},

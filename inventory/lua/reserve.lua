@@ -12,7 +12,8 @@
 --   1 not enough (number: free here)
 --   -2 tombstone  -3 buyer's limit  -4 not running  -6 another order
 --   -7 none free now (number: the earliest deadline known, 0 = none)
---   -8 not an order of this sale  -9 its record cannot be read
+--   -8 not an order of this sale  -9 its record cannot be read  -10 the bucket
+--   was armed a moment ago, see bucket_rearm.lua
 -- caller: Store.flight
 
 local argv, FIRST, WIDTH = ARGV, 7, 3
@@ -95,6 +96,7 @@ local function one(id, user, d)
   if records[id] then return known(id, user, d) end
   if not running then return {-4, '', 0} end
   if not d.fits then return {-8, '', 0} end
+  if b.settling then return {-10, '', 0} end
   local quantity = d.quantity
   if over_limit(user, quantity) then
     free_due(b, math.huge) -- his own hold may be over without anybody having freed it yet
