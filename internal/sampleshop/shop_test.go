@@ -141,6 +141,20 @@ func TestABuyThatContradictsItselfIsRefused(t *testing.T) {
 	}
 }
 
+// TestAnItemThatIsNotSoldHereFreesItsUnit: any other status would leave the
+// outcome open and the unit held.
+func TestAnItemThatIsNotSoldHereFreesItsUnit(t *testing.T) {
+	shop, url := memory(t, nil)
+	h := buyHeaders("r-1")
+	h["Weir-Item"] = "none"
+	if a := mustSend(t, forwarded(t, "POST", url+"/buy/none", "", h)); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("status %d", a.status)
+	}
+	if orders, err := shop.Orders(t.Context()); err != nil || len(orders) != 0 {
+		t.Errorf("orders: %v, %v", orders, err)
+	}
+}
+
 func TestOnlyTheOwnerSeesAnOrder(t *testing.T) {
 	_, url := memory(t, nil)
 	page := url + buy(t, url, "r-1").header.Get("Location")
