@@ -11,8 +11,8 @@ const maxSwaps = 8
 
 // SetDesired records what the operator wants of the sale and brings it to the
 // bucket; Refresh brings it there until it has arrived. Cancelled is final:
-// ErrNotAllowed afterwards. Asking twice is nothing new. ErrUnavailable may
-// mean "recorded, not there yet".
+// ErrNotAllowed afterwards. Asking twice is nothing new. ErrRecorded beside the
+// cause: it stands, and not every bucket has it yet.
 func (s *Store) SetDesired(ctx context.Context, sale string, d Desired) (View, error) {
 	if d != DesiredOn && d != DesiredPaused && d != DesiredCancelled {
 		return View{}, fmt.Errorf("sale %s: desired state %q: %w", sale, d, ErrNotAllowed)
@@ -25,7 +25,11 @@ func (s *Store) SetDesired(ctx context.Context, sale string, d Desired) (View, e
 			s.log.Warn("a refresh brings the open loans home", "sale", sale, "error", err)
 		}
 	}
-	return s.freshView(ctx, sale)
+	v, err := s.freshView(ctx, sale)
+	if err != nil && !errors.Is(err, ErrUnknownSale) {
+		err = fmt.Errorf("%w: %w", ErrRecorded, err)
+	}
+	return v, err
 }
 
 func (s *Store) freshView(ctx context.Context, sale string) (View, error) {
@@ -49,6 +53,8 @@ func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason s
 			return fmt.Errorf("sale %s: %w", sale, ErrUnknownSale)
 		case r.Desired == d && (reason == "" || r.Reason != ""): // a person's pause may yet learn what is wrong
 			return s.pushAll(ctx, r, d)
+		case r.Gone:
+			return fmt.Errorf("sale %s is over, and only the archive has it: %w", sale, ErrNotAllowed)
 		case r.Desired == DesiredCancelled:
 			return fmt.Errorf("sale %s is cancelled: %w", sale, ErrNotAllowed)
 		}
@@ -65,13 +71,16 @@ func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason s
 	return fmt.Errorf("sale %s: its record keeps changing: %w", sale, ErrUnavailable)
 }
 
-// pushAll brings a desired state to all buckets of a sale.
+// pushAll brings a desired state that is recorded to all buckets of a sale.
 func (s *Store) pushAll(ctx context.Context, r record, d Desired) error {
 	var faults []error
 	for _, b := range r.buckets() {
 		faults = append(faults, s.push(ctx, b, d, r.DesiredVersion))
 	}
-	return errors.Join(faults...)
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("sale %s: %w: %w", r.Plan.ID, ErrRecorded, err)
+	}
+	return nil
 }
 
 // push brings a desired state to a bucket; an older version loses there.

@@ -139,6 +139,9 @@ var (
 	ErrUnknownSale = errors.New("unknown sale")
 	// ErrUnknownReservation: the ledger has no such id.
 	ErrUnknownReservation = errors.New("unknown reservation")
+	// ErrRecorded: what was wanted of a sale is recorded for good, and is brought
+	// to each bucket, or shown, as soon as that answers. Its cause stands beside it.
+	ErrRecorded = errors.New("recorded, and not yet everywhere")
 	// ErrNotAllowed: the arrow does not exist from the stored state; the
 	// reservation is returned beside it.
 	ErrNotAllowed = errors.New("not allowed in this state")

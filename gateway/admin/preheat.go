@@ -28,12 +28,17 @@ func (c *Console) preheat(cl *call) (act, error) {
 		plan = draft.Plan
 	}
 	return func(ctx context.Context) (any, error) {
+		if v, hot := c.stock.View(id); hot {
+			if state := v.StateAt(c.now()); state == inventory.SaleEnded || state == inventory.SaleCancelled {
+				return nil, stateForbids(id, state)
+			}
+		}
 		v, err := c.stock.Preheat(ctx, plan)
 		if err != nil {
 			if no := c.quotaRefusal(ctx, plan, err); no != nil {
 				return nil, no
 			}
-			return nil, preheatRefusal(err)
+			return nil, preheatRefusal(id, err)
 		}
 		if err := c.drafts.Spend(ctx, draft); err != nil {
 			c.log.Warn("a preheated draft stays in the list of drafts; it is passed over", "sale", id, "error", err)
@@ -43,11 +48,13 @@ func (c *Console) preheat(cl *call) (act, error) {
 }
 
 // preheatRefusal names the field that stands in the way.
-func preheatRefusal(err error) error {
+func preheatRefusal(id string, err error) error {
 	faults := faultsOf(err)
 	switch {
 	case errors.Is(err, inventory.ErrQuotaRefused):
 		return err // in the shop's own words
+	case errors.Is(err, inventory.ErrStockLost):
+		return stockLost(id)
 	case len(faults) > 0:
 	case errors.Is(err, inventory.ErrSaleStarted):
 		faults = []Fault{{Field: "starts_at", Problem: "the sale has started; its stock is not written anew"}}

@@ -75,6 +75,8 @@ func refusalOf(err error) *refusal {
 		return refuse(http.StatusUnprocessableEntity, "invalid_sale", "%s", err)
 	case errors.Is(err, inventory.ErrInvalidPreheat):
 		return refuse(http.StatusUnprocessableEntity, "invalid_preheat", "%s", err)
+	case errors.Is(err, inventory.ErrRecorded):
+		return away("outcome_unknown", "This is recorded and stays so; a part of the stock cannot be reached and gets it as soon as it answers.")
 	case errors.Is(err, inventory.ErrOutcomeUnknown):
 		return away("outcome_unknown", "The change may or may not have been made; asking again is safe.")
 	case errors.Is(err, inventory.ErrUnavailable):

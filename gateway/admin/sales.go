@@ -156,14 +156,30 @@ func (c *Console) showSale(cl *call) (any, error) {
 	return reply{body: c.withQuota(cl.ctx, c.showDraft(d)), etag: d.Tag()}, nil
 }
 
+// stateForbids names the state that stands in the way.
+func stateForbids(id string, state inventory.SaleState) error {
+	no := refuse(http.StatusConflict, "not_allowed", "Sale %q is %s, so this is not possible.", shorten(id), state)
+	no.extra = map[string]any{"state": state}
+	return no
+}
+
+// stockLost: this process has seen a stock that Redis has no longer.
+func stockLost(id string) error {
+	return refuse(http.StatusConflict, "stock_lost",
+		"Redis has lost the stock of sale %q, so it is not sold any more. Who won stands in the archive and in the shop's orders.", shorten(id))
+}
+
 func unknownSale(id string) error {
 	return refuse(http.StatusNotFound, "unknown_sale", "There is no sale %q.", shorten(id))
 }
 
 // preheatedOnly names the fault of a sale that has no stock in Redis.
 func (c *Console) preheatedOnly(ctx context.Context, id string, err error) error {
-	if !errors.Is(err, inventory.ErrUnknownSale) {
+	if !errors.Is(err, inventory.ErrUnknownSale) || errors.Is(err, inventory.ErrRecorded) {
 		return err
+	}
+	if _, known := c.stock.View(id); known {
+		return stockLost(id)
 	}
 	_, planned := c.plan(id)
 	if !planned {
@@ -231,6 +247,11 @@ func (c *Console) desire(cl *call, d inventory.Desired) (act, error) {
 	id := cl.param("id")
 	return func(ctx context.Context) (any, error) {
 		v, err := c.stock.SetDesired(ctx, id, d)
+		if errors.Is(err, inventory.ErrNotAllowed) {
+			if v, ok := c.stock.View(id); ok {
+				return nil, stateForbids(id, v.StateAt(c.now()))
+			}
+		}
 		if err != nil {
 			return nil, c.preheatedOnly(ctx, id, err)
 		}

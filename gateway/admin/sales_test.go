@@ -57,6 +57,12 @@ func TestASaleFromPlanToCancel(t *testing.T) {
 	if a := h.want(200, "", Viewer, "GET", "/api/v1/sales/demo", ""); a.json["state"] != "cancelled" {
 		t.Error(a.text)
 	}
+	for _, verb := range []string{"resume", "pause", "preheat"} {
+		a := h.want(409, "not_allowed", Merchandiser, "POST", "/api/v1/sales/demo/"+verb, "")
+		if a.json["state"] != "cancelled" || !strings.Contains(a.text, "is cancelled") {
+			t.Errorf("%s: %s", verb, a.text)
+		}
+	}
 	if all := h.want(200, "", Viewer, "GET", "/api/v1/sales", "").json["sales"].([]any); len(all) != 3 {
 		t.Errorf("a preheated sale is listed beside its plan: %v", all)
 	}
@@ -182,5 +188,42 @@ func TestABrokenBookIsADifferenceAndAnUnreadOneIsNoProof(t *testing.T) {
 	}
 	if proved(inventory.Audit{Differences: []string{"the stock changed during every walk: nothing is proved"}}) || proved(inventory.Audit{}) {
 		t.Error("no walk was quiet, and it counts as a proof")
+	}
+}
+
+func TestAStockThatRedisHasLostIsNamedSo(t *testing.T) {
+	h := open(t)
+	reserve(t, h)
+	h.mini.FlushAll()
+	if err := h.stock.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/level", "/audit"} {
+		h.want(409, "stock_lost", Viewer, "GET", "/api/v1/sales/demo"+path, "")
+	}
+	h.want(409, "stock_lost", Merchandiser, "POST", "/api/v1/sales/demo/resume", "")
+}
+
+// TestACancellationThatIsRecordedSaysSo: it is final, so "nothing was changed"
+// would be untrue.
+func TestACancellationThatIsRecordedSaysSo(t *testing.T) {
+	h := open(t)
+	h.want(200, "", Merchandiser, "POST", "/api/v1/sales/demo/preheat", "")
+	view, _ := h.stock.View("demo")
+	head := "weir:{" + view.Level.Buckets[0].Tag + "}:demo:1:head"
+	if !h.mini.Exists(head) {
+		t.Fatalf("no key %s in %v", head, h.mini.Keys())
+	}
+	h.mini.Del(head)
+	if err := h.mini.Set(head, "out of order"); err != nil {
+		t.Fatal(err)
+	}
+	a := h.want(503, "outcome_unknown", Merchandiser, "POST", "/api/v1/sales/demo/cancel", "")
+	if !strings.Contains(a.text, "recorded and stays so") {
+		t.Error(a.text)
+	}
+	_ = h.stock.Refresh(t.Context()) // the bucket cannot be read, the record can
+	if a := h.want(200, "", Viewer, "GET", "/api/v1/sales/demo", ""); a.json["state"] != "cancelled" {
+		t.Error(a.text)
 	}
 }
