@@ -43,6 +43,25 @@ func TestReconcile_OversellingIsNamedFirstWithDoubleAndForeignOrders(t *testing.
 	}
 }
 
+func TestReconcile_OrdersThatWaitForAPaymentTooLateOversellNothing(t *testing.T) {
+	d := newDesk(2, SettlePayment, ExpiryFree)
+	d.paid(d.put("ann", Confirmed, false), "S-1", "ann", 1)
+	placed := func(id, order, user string) {
+		d.orders.orders = append(d.orders.orders, ShopOrder{Reservation: id, Order: order, User: user, Quantity: 1, State: OrderPlaced})
+	}
+	for _, user := range []string{"bob", "cid", "dan"} {
+		placed(d.put(user, Expired, true), "S-"+user, user)
+	}
+	placed(d.put("eve", Reserved, false), "S-eve", "eve") // still to be accepted
+	if got := kinds(d.reconcile(t, false)); !slices.Equal(got, []Kind{KindUnpaid, KindUnpaid, KindUnpaid, KindUnconfirmed}) {
+		t.Fatalf("%v", got)
+	}
+	d.paid(d.put("fay", Confirmed, false), "S-fay", "fay", 1) // two paid, one held
+	if got := kinds(d.reconcile(t, false)); !slices.Contains(got, KindOversold) {
+		t.Fatalf("%v", got)
+	}
+}
+
 func TestReconcile_OtherUsersAndQuantitiesAreForAPerson(t *testing.T) {
 	for name, c := range map[string]struct {
 		user     string

@@ -18,6 +18,7 @@ type reconcile struct {
 	asking  bool            // the shop may be asked about one reservation
 	silent  int             // questions in a row that it left open
 	refused int64           // records that the archive did not take
+	bound   int64           // units of the shop's orders that need one
 }
 
 // shopRow is an order as the list has it, and the id of a second one that stands.
@@ -135,8 +136,8 @@ func (r *reconcile) readShop(ctx context.Context) error {
 	}
 	r.report.Listed = true
 	r.hearSilence()
-	if u := r.report.Units; u.Shop > u.Total {
-		r.add(Difference{Kind: KindOversold, Shop: fmt.Sprintf("%d of %d", u.Shop, u.Total), Quantity: u.Shop - u.Total})
+	if total := r.report.Units.Total; r.bound > total {
+		r.add(Difference{Kind: KindOversold, Shop: fmt.Sprintf("%d of %d", r.bound, total), Quantity: r.bound - total})
 	}
 	return nil
 }
@@ -169,7 +170,7 @@ func (r *reconcile) noteOrder(k key, f *facts, o ShopOrder, no shopNo) {
 	switch {
 	case f.seen && !repeated && f.shop.stands() && no.stands():
 		f.double = true
-		r.addShopUnits(o.Quantity)
+		r.addShopUnits(*f, o.Quantity, no)
 		row, kept := r.rows[k]
 		if !kept {
 			row = shopRow{ShopOrder: ShopOrder{Reservation: o.Reservation, User: o.User, Quantity: o.Quantity, State: o.State}}
@@ -180,7 +181,7 @@ func (r *reconcile) noteOrder(k key, f *facts, o ShopOrder, no shopNo) {
 	case f.seen && !repeated && f.shop.stands():
 		return
 	case no.stands() && (!repeated || !f.shop.stands()):
-		r.addShopUnits(o.Quantity)
+		r.addShopUnits(*f, o.Quantity, no)
 	}
 	f.seen = true
 	f.setShop(o, r.plan)
@@ -195,16 +196,20 @@ func (r *reconcile) keepRow(k key, row shopRow) {
 	}
 }
 
-// addShopUnits stops at the largest number rather than turn negative.
-func (r *reconcile) addShopUnits(n int64) {
+// addShopUnits stops at the largest number rather than turn negative. An order
+// that waits for its payment and whose hold is over needs no unit.
+func (r *reconcile) addShopUnits(f facts, n int64, no shopNo) {
 	r.report.Units.Shop += min(n, math.MaxInt64-r.report.Units.Shop)
+	if r.rules.sells(no) || f.ledger.state == isReserved || f.ledger.state == isConfirmed {
+		r.bound += min(n, math.MaxInt64-r.bound)
+	}
 }
 
 func (r *reconcile) foreign(o ShopOrder, no shopNo) {
 	if !no.stands() {
 		return
 	}
-	r.addShopUnits(o.Quantity)
+	r.addShopUnits(facts{}, o.Quantity, no)
 	r.add(Difference{Kind: KindForeign, Reservation: o.Reservation, Shop: o.State, User: o.User, Quantity: o.Quantity, Order: o.Order})
 }
 
