@@ -185,7 +185,7 @@ func TestStock_H13_AStockThatIsGoneIsNotPreheatedAnew(t *testing.T) {
 			if r := buyAttempt(w, "bob"); r.code() != "not_on_sale" {
 				t.Errorf("a buyer: %s", r)
 			}
-			if code, out := w.weirSays("sale", "preheat", "demo"); code != exitError || !strings.Contains(out, "not written anew") {
+			if code, out := w.weirSays("sale", "preheat", "demo"); code != exitError || !strings.Contains(out, "stock_lost") {
 				t.Errorf("preheat by hand: %d %s", code, out)
 			}
 		}
