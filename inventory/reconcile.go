@@ -73,7 +73,9 @@ type Reconciliation struct {
 	Archive Archive // nil: there is none
 	Orders  Orders  // nil: the shop can neither list nor be asked
 	// Given replaces Orders.Each: the shop's orders as a person has them. It
-	// must be whole, for its silence counts. nil: ask Orders.
+	// must be whole, for its silence counts: a sold order that it does not name,
+	// or calls cancelled, and by which the shop stands, is KindUnclear. nil: ask
+	// Orders.
 	Given []ShopOrder
 	// Apply carries the remedies out, except those of Person.
 	Apply bool

@@ -224,7 +224,7 @@ func (r *reconcile) shopSays(l *look, scanned facts, ledger stateNo) shopNo {
 		return shopNone
 	}
 	said, told := shopNumber(l.answer.State)
-	if !told && listed == shopCancelled {
+	if listed == shopCancelled && (!told || r.q.Given != nil) || r.givenIsSilent(scanned, ledger) {
 		return shopUnclear
 	}
 	if !told && listed.stands() {
@@ -234,6 +234,12 @@ func (r *reconcile) shopSays(l *look, scanned facts, ledger stateNo) shopNo {
 	}
 	l.shop = merged(l.shop, l.answer, l.id, said.name())
 	return said
+}
+
+// givenIsSilent: the shop stands by an order that the whole list, given by a
+// person, does not name, though it was sold when the ledger was read.
+func (r *reconcile) givenIsSilent(scanned facts, ledger stateNo) bool {
+	return r.q.Given != nil && scanned.shop == shopNone && !scanned.seen && ledger == isConfirmed && ledger == scanned.ledger.state
 }
 
 // merged lays an answer over a row of the list.

@@ -164,6 +164,33 @@ func TestReconcile_AListAndAnAnswerThatDifferAreUnclear(t *testing.T) {
 	}
 }
 
+func TestReconcile_AGivenListThatTheShopContradictsIsUnclearRatherThanOverruled(t *testing.T) {
+	for name, given := range map[string]func(id string) []ShopOrder{
+		"silent about a sold order": func(string) []ShopOrder { return []ShopOrder{} },
+		"calls a sold order cancelled": func(id string) []ShopOrder {
+			return []ShopOrder{{Reservation: id, Order: "S-1", User: "ann", Quantity: 1, State: OrderCancelled}}
+		},
+	} {
+		for _, mute := range []bool{false, true} {
+			d := newDesk(2, SettleAccept, ExpiryAsk)
+			id := d.put("ann", Confirmed, false)
+			d.paid(id, "S-1", "ann", 1)
+			d.orders.mute = mute
+			q := d.reconciliation(true)
+			q.Given = given(id)
+			r, err := Reconcile(t.Context(), q)
+			must(t, err)
+			if got := kinds(r); !slices.Contains(got, KindUnclear) || d.books.acts > 0 {
+				t.Errorf("%s: %v, %d acts", name, got, d.books.acts)
+			}
+			q.Given = nil // the shop's own list agrees with its answer
+			if r, err = Reconcile(t.Context(), q); err != nil || slices.Contains(kinds(r), KindUnclear) {
+				t.Errorf("%s: %+v %v", name, r.Differences, err)
+			}
+		}
+	}
+}
+
 func TestReconcile_AShopThatCannotSayLeavesDueHoldsToAPerson(t *testing.T) {
 	for name, c := range map[string]struct {
 		expiry Expiry
