@@ -15,6 +15,7 @@ type stockWatcher struct{ stock *inventory.Store }
 
 var (
 	descStock    = prometheus.NewDesc("weir_stock_units", "Units of a sale by state.", []string{"sale", "state"}, nil)
+	descTotal    = prometheus.NewDesc("weir_stock_total_units", "Units of a sale, whatever their state.", []string{"sale"}, nil)
 	descBucket   = prometheus.NewDesc("weir_bucket_units", "Units of a bucket by state.", []string{"sale", "bucket", "state"}, nil)
 	descFlights  = prometheus.NewDesc("weir_stock_flights_total", "Reserve scripts; several orders share one.", nil, nil)
 	descOrders   = prometheus.NewDesc("weir_stock_orders_total", "Orders that those scripts carried.", nil, nil)
@@ -30,7 +31,7 @@ var (
 // Describe implements prometheus.Collector.
 func (w stockWatcher) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descStock, descBucket, descFlights, descOrders, descLoans, descLost, descRefused, descReplicas, descLead, descReadable, descSource,
+		descStock, descTotal, descBucket, descFlights, descOrders, descLoans, descLost, descRefused, descReplicas, descLead, descReadable, descSource,
 	} {
 		ch <- d
 	}
@@ -46,7 +47,7 @@ func (w stockWatcher) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, v := range w.stock.Views() {
 		id := strings.ToValidUTF8(v.Sale.ID, "?")
-		gauge(descStock, float64(v.Level.Total), id, "total")
+		gauge(descTotal, float64(v.Level.Total), id)
 		gauge(descStock, float64(v.Level.Free), id, "free")
 		gauge(descStock, float64(v.Level.Reserved), id, "reserved")
 		gauge(descStock, float64(v.Level.Confirmed), id, "confirmed")
@@ -59,7 +60,9 @@ func (w stockWatcher) Collect(ch chan<- prometheus.Metric) {
 		}
 		p := v.Preheat
 		gauge(descLead, p.Lead.Seconds(), id)
-		gauge(descReadable, p.Readable, id)
+		if !v.Gone {
+			gauge(descReadable, p.Readable, id)
+		}
 		gauge(descSource, p.BackToSource, id)
 	}
 	s := w.stock.Stats()

@@ -87,7 +87,7 @@ func (s *Store) reserveArchived(ctx context.Context, o Order) (Result, error) {
 // confirmed was never sold.
 func (s *Store) archivedLevel(ctx context.Context, e *entry) (Level, error) {
 	if s.archive == nil {
-		return Level{}, fmt.Errorf("sale %s is archived, and no archive is configured: %w", e.view.Sale.ID, ErrUnavailable)
+		return Level{}, fmt.Errorf("sale %s is archived, and no archive is configured: %w", e.view.Sale.ID, ErrArchiveUnavailable)
 	}
 	plan, sold, err := s.archive.Sale(ctx, e.view.Sale.ID)
 	if err != nil {
@@ -176,3 +176,8 @@ func (s *Store) copyAll(ctx context.Context, e *entry) error {
 	}
 	return save()
 }
+
+type archiveAway struct{}
+
+func (archiveAway) Error() string { return "archive unavailable" }
+func (archiveAway) Unwrap() error { return ErrUnavailable }

@@ -153,6 +153,9 @@ var (
 	ErrDeficit = errors.New("no unit is left for it")
 	// ErrUnavailable: the script was not executed for certain.
 	ErrUnavailable = errors.New("stock unavailable")
+	// ErrArchiveUnavailable is an ErrUnavailable: the archive does not answer, or
+	// there is none.
+	ErrArchiveUnavailable error = archiveAway{}
 	// ErrOutcomeUnknown: the script may have been executed. Ask again with the same id.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )

@@ -80,7 +80,7 @@ func TestTheLedgerIsAskedByUserOrderOrReservation(t *testing.T) {
 	if code, _, errOut := api.command(t, "sale", "ledger", "long"); code != exitError || !strings.Contains(errOut, "rows are missing") {
 		t.Errorf("%d %s", code, errOut)
 	}
-	for _, args := range []string{"--user a --order b", "--limit 0", "--limit 1001", "--state sold", "--limit x"} {
+	for _, args := range []string{"--user a --order b", "--user=", "--state=", "--cursor=", "--limit 0", "--limit 1001", "--state sold", "--limit x"} {
 		if code, _, errOut := api.command(t, append([]string{"sale", "ledger", "demo"}, strings.Fields(args)...)...); code != exitUsage {
 			t.Errorf("%s: %d %s", args, code, errOut)
 		}
@@ -90,13 +90,15 @@ func TestTheLedgerIsAskedByUserOrderOrReservation(t *testing.T) {
 func TestReconcilePrintsEachDifferenceWithItsRemedy(t *testing.T) {
 	api := newAdminAPI(t)
 	report := func(differences string) string {
-		return `{"sale":"demo","checked":{"ledger":3,"archive":2,"shop":1},"differences":[` + differences + `]}`
+		return `{"sale":"demo","checked":{"ledger":3,"archive":2,"shop":1},"listed":true,"differences":[` + differences + `]}`
 	}
 	left := `{"reservation":"r1","kind":"only_shop","ledger":"","archive":"","shop":"confirmed","remedy":"refund o-1","applied":false,"error":"the sale is full"}`
 	done := `{"reservation":"r2","kind":"not_archived","ledger":"confirmed","archive":"","shop":"confirmed","remedy":"archive it","applied":true,"error":""}`
 	api.answer("POST /api/v1/sales/clean/reconcile", 200, report(""))
 	api.answer("POST /api/v1/sales/fixed/reconcile", 200, report(done))
 	api.answer("POST /api/v1/sales/open/reconcile", 200, report(left+","+done))
+	api.answer("POST /api/v1/sales/mute/reconcile", 200, `{"sale":"demo","checked":{"ledger":3},"asked":3,"unanswered":1,"differences":[]}`)
+	api.answer("POST /api/v1/sales/gone/reconcile", 200, `{"sale":"demo","checked":{"ledger":3},"ledger_gone":true,"differences":[]}`)
 	api.answer("POST /api/v1/sales/none/reconcile", 501, `{"title":"x","status":501,"code":"not_configured","detail":"Nothing."}`)
 	file := write(t, "\xef\xbb\xbfreservation,order,user,quantity,state\r\nr1,\"o,1\",,2,confirmed\r\n", 0o600)
 	const orders = `,"orders":[{"reservation":"r1","order":"o,1","user":"","quantity":2,"state":"confirmed"}]}`
@@ -106,6 +108,8 @@ func TestReconcilePrintsEachDifferenceWithItsRemedy(t *testing.T) {
 		out, errOut string
 	}{
 		{"clean", `{"apply":false}`, 0, "compared: 3 in the ledger, 2 in the archive, 1 of the shop; 0 differences\n", ""},
+		{"mute", `{"apply":false}`, 0, "compared: 3 in the ledger, 0 in the archive; the shop has no list and was asked about 3, 1 of them without an answer; 0 differences\n", ""},
+		{"gone", `{"apply":false}`, 0, "compared: 3 in the archive (the ledger is deleted); the shop was not asked; 0 differences\n", ""},
 		{"fixed --apply", `{"apply":true}`, 0, "r2           not_archived  confirmed  -        confirmed  archive it  yes\n", ""},
 		{"open --orders " + file, `{"apply":false` + orders, 1, "r1           only_shop     -          -        confirmed  refund o-1  no: the sale is full\n", "weir: sale demo: 1 difference left\n"},
 		{"open --json", `{"apply":false}`, 1, `"remedy": "refund o-1"`, "weir: sale demo: 1 difference left\n"},

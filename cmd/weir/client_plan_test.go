@@ -137,6 +137,8 @@ func TestASaleIsWorkedOnFromTheCommandLine(t *testing.T) {
 	out, _ = sale(exitOK, "", "edit spring -f "+plan)
 	has(out, "version       2\n")
 	has(out, "total         500\n")
+	has(out, "etag          v2-")
+	sale(exitUsage, "", "edit spring -f "+plan+" --if-match=")
 	_, errOut := sale(exitError, "", "edit spring -f "+plan+" --if-match v9-0")
 	has(errOut, `Its ETag now is "v2-`)
 	_, errOut = sale(exitError, `{"id":"spring","total":-1,"colour":"red"}`, "edit spring -f -")

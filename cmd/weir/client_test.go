@@ -83,6 +83,7 @@ func TestEachVerbAsksItsRouteAndPrintsTheAnswer(t *testing.T) {
 		{"sale level demo", "GET /api/v1/sales/demo/level", "SALE  TOTAL  FREE  RESERVED  CONFIRMED  ON LOAN  AT\ndemo  100    60    10        30         0        2030-01-01T00:00:00Z\n"},
 		{"sale preheat demo", "POST /api/v1/sales/demo/preheat", "preheated     yes\n"},
 		{"sale pause demo", "POST /api/v1/sales/demo/pause", "state         running\n"},
+		{"sale pause demo --reason loud", `POST /api/v1/sales/demo/pause {"reason":"loud"}`, "state         running\n"},
 		{"sale resume demo", "POST /api/v1/sales/demo/resume", "hold          2m0s\n"},
 		{"sale cancel demo", "POST /api/v1/sales/demo/cancel", "generation    3\n"},
 		{"ban list", "GET /api/v1/bans", "user   u 1?[31m  removed  env     api     2030-01-01T00:00:00Z  cards\n"},
@@ -96,6 +97,23 @@ func TestEachVerbAsksItsRouteAndPrintsTheAnswer(t *testing.T) {
 		if code != exitOK || api.asked != tc.asked || !strings.Contains(out, tc.out) {
 			t.Errorf("%s: exit %d, asked %s\n%s%s", tc.verb, code, api.asked, out, errOut)
 		}
+	}
+}
+
+func TestASaleThatWeirItselfPausedSaysWhyAndWhatToDo(t *testing.T) {
+	api := newAdminAPI(t)
+	paused := strings.Replace(demoJSON, `"id"`, `"reason":"changes are missing","etag":"\"v1-abc\"","id"`, 1)
+	api.answer("GET /api/v1/sales/held", 200, paused)
+	_, out, _ := api.command(t, "sale", "show", "held")
+	for _, line := range []string{"paused because  changes are missing\n", "what to do      weir sale reconcile demo, then weir sale resume demo\n", "etag            v1-abc\n"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+	var errOut strings.Builder
+	if err := printSales(&app{out: io.Discard, errOut: &errOut}, []byte(`{"sales":[`+paused+`,`+demoJSON+`]}`)); err != nil ||
+		errOut.String() != "weir: demo was paused by weir itself: changes are missing; see: weir sale reconcile demo\n" {
+		t.Errorf("%q %v", errOut.String(), err)
 	}
 }
 

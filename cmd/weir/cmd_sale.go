@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,8 @@ import (
 type saleView struct {
 	planView
 	Version          int64  `json:"version"`
+	ETag             string `json:"etag"`   // only in the answer about one sale
+	Reason           string `json:"reason"` // why weir itself paused it
 	State            string `json:"state"`
 	InConfigFile     bool   `json:"in_config_file"`
 	Preheated        bool   `json:"preheated"`
@@ -76,6 +79,7 @@ func newSaleList(a *app) *cobra.Command {
 // newSaleVerb is a verb on one sale: one call, one answer.
 func newSaleVerb(a *app, verb, short, method, path string, print printer) *cobra.Command {
 	var f clientFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:     verb + " ID",
 		Short:   short,
@@ -86,8 +90,15 @@ func newSaleVerb(a *app, verb, short, method, path string, print printer) *cobra
 			if err != nil {
 				return err
 			}
-			return a.ask(cmd, f, method, at+path, nil, print)
+			var in any
+			if reason != "" {
+				in = map[string]string{"reason": reason}
+			}
+			return a.ask(cmd, f, method, at+path, in, print)
 		},
+	}
+	if method == http.MethodPost {
+		cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
 	}
 	f.flags(cmd)
 	return cmd
@@ -137,7 +148,15 @@ func printSales(a *app, body []byte) error {
 		rows = append(rows, []string{s.ID, decimal(s.Version), s.Item, s.State, stamp(s.StartsAt, "now"), stamp(s.EndsAt, "never"),
 			decimal(s.Total), s.preheated(), yes(s.SoldOut)})
 	}
-	return table(a.out, rows...)
+	if err := table(a.out, rows...); err != nil {
+		return err
+	}
+	for _, s := range list.Sales {
+		if s.Reason != "" {
+			fmt.Fprintf(a.errOut, "weir: %s was paused by weir itself: %s; see: weir sale reconcile %s\n", oneLine(s.ID), oneLine(s.Reason), oneLine(s.ID))
+		}
+	}
+	return nil
 }
 
 func printSale(a *app, body []byte) error {
@@ -152,7 +171,10 @@ func printSale(a *app, body []byte) error {
 		{"buckets", zero(s.Buckets, "one for each Redis master")}, {"bucket cap", zero(s.BucketCap, "none")},
 		{"buyer limit", zero(s.BuyerLimit, "none")}, {"max quantity", decimal(s.MaxQuantity)},
 		{"hold", s.Hold}, {"expiry", s.Expiry}, {"settle", s.Settle},
-		{"planned in", s.origin()}, {"preheated", s.preheated()}, {"generation", decimal(s.Generation)}, {"sold out", yes(s.SoldOut)},
+		{"planned in", s.origin()}, {"etag", dash(strings.Trim(s.ETag, `"`))}, {"preheated", s.preheated()}, {"generation", decimal(s.Generation)}, {"sold out", yes(s.SoldOut)},
+	}
+	if s.Reason != "" {
+		rows = append(rows, []string{"paused because", s.Reason}, []string{"what to do", "weir sale reconcile " + s.ID + ", then weir sale resume " + s.ID})
 	}
 	if s.Quota != nil {
 		rows = append(rows, quotaRows(*s.Quota)...)

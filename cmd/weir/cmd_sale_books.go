@@ -190,6 +190,11 @@ walks the ledger. More than --limit are told page by page, see --cursor.`,
 			if err != nil {
 				return err
 			}
+			for _, name := range []string{"user", "order", "reservation", "state", "cursor"} {
+				if v := cmd.Flags().Lookup(name); v.Changed && v.Value.String() == "" {
+					return usagef("--%s is empty; leave it out to see all", name)
+				}
+			}
 			query, err := q.query()
 			if err != nil {
 				return err

@@ -125,6 +125,9 @@ func (a *app) changePlan(cmd *cobra.Command, f clientFlags, id, match string, q 
 	if err != nil {
 		return err
 	}
+	if match == "" && cmd.Flags().Changed("if-match") {
+		return usagef("--if-match is empty, right is an ETag, or * for whichever plan stands")
+	}
 	c, err := a.client(f, cmd.Flags().Changed("config"))
 	if err != nil {
 		return err

@@ -111,8 +111,7 @@ func (a *app) tellReport(body []byte, asJSON bool) error {
 }
 
 func printReport(a *app, r admin.ReconcileReport) error {
-	if _, err := fmt.Fprintf(a.out, "compared: %d in the ledger, %d in the archive, %d of the shop; %s\n",
-		r.Checked.Ledger, r.Checked.Archive, r.Checked.Shop, counted(len(r.Differences), "difference")); err != nil || len(r.Differences) == 0 {
+	if _, err := fmt.Fprintf(a.out, "compared: %s; %s\n", compared(r), counted(len(r.Differences), "difference")); err != nil || len(r.Differences) == 0 {
 		return err
 	}
 	rows := [][]string{{"RESERVATION", "KIND", "LEDGER", "ARCHIVE", "SHOP", "REMEDY", "APPLIED"}}
@@ -121,7 +120,7 @@ func printReport(a *app, r admin.ReconcileReport) error {
 		switch {
 		case d.Applied:
 		case d.Person:
-			applied = "by a person"
+			applied = "left to a person"
 		case d.Passing:
 			applied = "goes by itself"
 		}
@@ -131,6 +130,22 @@ func printReport(a *app, r admin.ReconcileReport) error {
 		rows = append(rows, []string{d.Reservation, d.Kind, dash(d.Ledger), dash(d.Archive), dash(d.Shop), d.Remedy, applied})
 	}
 	return table(a.out, rows...)
+}
+
+// compared names the sources. A shop that neither listed nor answered is no
+// proof of anything, and is said.
+func compared(r admin.ReconcileReport) string {
+	text := fmt.Sprintf("%d in the ledger, %d in the archive", r.Checked.Ledger, r.Checked.Archive)
+	if r.LedgerGone {
+		text = fmt.Sprintf("%d in the archive (the ledger is deleted)", r.Checked.Ledger)
+	}
+	switch {
+	case r.Listed:
+		return fmt.Sprintf("%s, %d of the shop", text, r.Checked.Shop)
+	case r.Asked > 0:
+		return fmt.Sprintf("%s; the shop has no list and was asked about %d, %d of them without an answer", text, r.Asked, r.Unanswered)
+	}
+	return text + "; the shop was not asked"
 }
 
 func dash(s string) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"weir/internal/redistest"
 )
 
 // external starts a redis-server of its own and gives its socket.
@@ -30,7 +33,11 @@ func external(t *testing.T, settings ...string) string {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	rdb := redis.NewClient(&redis.Options{Addr: socket})
 	defer rdb.Close()
-	eventually(t, 10*time.Second, "redis-server answers", func() bool { return rdb.Ping(context.Background()).Err() == nil })
+	eventually(t, 10*time.Second, "redis-server answers", func() bool {
+		var refusal redis.Error
+		err := rdb.Ping(context.Background()).Err()
+		return err == nil || errors.As(err, &refusal)
+	})
 	return socket
 }
 
@@ -67,6 +74,7 @@ func TestARedisThatMayForgetStockIsRefused(t *testing.T) {
 	}{
 		"evicting keys":     {[]string{"--maxmemory-policy", "allkeys-lru"}, nil, "noeviction"},
 		"INFO is forbidden": {nil, []string{"ACL", "SETUSER", "default", "-info"}, "INFO must be allowed"},
+		"a password":        {[]string{"--requirepass", "x"}, nil, "redis.stock.password_file or WEIR_REDIS_PASSWORD"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket := external(t, c.settings...)
@@ -91,4 +99,10 @@ func TestARedisThatMayForgetStockIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestServersThatAreNoClusterAreNamedSo(t *testing.T) {
+	c := onExternal(t, "")
+	c.Redis.Stock.Addresses = []string{redistest.Single(t).Addr(), redistest.Single(t).Addr()}
+	refused(t, c, "redis.stock (127.0.0.1:", "are nodes of a Cluster", "redis.stock.master")
 }

@@ -26,6 +26,7 @@ func (p *program) reconcile(ctx context.Context, sale string, apply bool, orders
 	}
 	out := admin.ReconcileReport{
 		Sale: found.Sale, Checked: admin.ReconcileChecked(found.Checked), Unanswered: found.Unanswered, More: found.More,
+		Asked: found.Asked, Listed: found.Listed, LedgerGone: found.LedgerGone,
 	}
 	for _, d := range found.Differences {
 		out.Differences = append(out.Differences, admin.ReconcileDifference{

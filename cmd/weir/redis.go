@@ -46,12 +46,12 @@ func openRedis(ctx context.Context, c Config, s Secrets, log *slog.Logger) (*bac
 	}
 	if err := answers(ctx, b.stock); err != nil {
 		b.close(ctx)
-		return nil, fmt.Errorf("redis.stock (%s): %w", strings.Join(c.Redis.Stock.Addresses, ", "), err)
+		return nil, notAnswered("redis.stock", "WEIR_REDIS_PASSWORD", c.Redis.Stock, err)
 	}
 	if b.shared != b.stock {
 		if err := answers(ctx, b.shared); err != nil {
 			b.close(ctx)
-			return nil, fmt.Errorf("redis.shared (%s): %w", strings.Join(c.Redis.Shared.Addresses, ", "), err)
+			return nil, notAnswered("redis.shared", "WEIR_REDIS_SHARED_PASSWORD", *c.Redis.Shared, err)
 		}
 	}
 	if err := b.checkStock(ctx, c.Stock, log); err != nil {
@@ -59,6 +59,20 @@ func openRedis(ctx context.Context, c Config, s Secrets, log *slog.Logger) (*bac
 		return nil, err
 	}
 	return b, nil
+}
+
+// notAnswered says why a server is not worked with, and what to set.
+func notAnswered(section, env string, s RedisServer, err error) error {
+	hint := ""
+	switch text := err.Error(); {
+	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"):
+		hint = fmt.Sprintf("; right is its password in %s.password_file or %s, and the user, if it has one, in %s.username", section, env, section)
+	case strings.Contains(text, "NOPERM"):
+		hint = fmt.Sprintf("; right are the rights that config.yaml names at %s.username", section)
+	case strings.Contains(text, "cluster support disabled"), strings.Contains(text, "cluster has no nodes"):
+		hint = fmt.Sprintf("; several addresses without a master's name are nodes of a Cluster, right is one address, or Sentinels with %s.master", section)
+	}
+	return fmt.Errorf("%s (%s): %w%s", section, strings.Join(s.Addresses, ", "), err, hint)
 }
 
 func openEmbedded(ctx context.Context, c Config, log *slog.Logger) (*backing, error) {

@@ -41,7 +41,7 @@ func (b *backing) checkStock(ctx context.Context, c StockConfig, log *slog.Logge
 	return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if err := b.checkServer(ctx, master, c, log); err != nil {
+		if err := b.checkServer(ctx, master, c, log.With("node", master.Options().Addr)); err != nil {
 			return fmt.Errorf("%w (at %s)", err, master.Options().Addr)
 		}
 		return nil
@@ -103,7 +103,7 @@ func checkReplicas(ctx context.Context, at infoReader, c StockConfig, log *slog.
 	}
 	replicas, _ := strconv.Atoi(infoField(info, "connected_slaves"))
 	if replicas < c.WaitReplicas {
-		return fmt.Errorf("redis.stock: it has %d replicas, and stock.wait_replicas (%d) asks for more; nobody could win", replicas, c.WaitReplicas)
+		return fmt.Errorf("redis.stock: it has %s, and stock.wait_replicas (%d) asks for more; nobody could win", counted(replicas, "replica"), c.WaitReplicas)
 	}
 	if replicas == 0 {
 		return nil

@@ -55,7 +55,11 @@ func (p *program) openArchive(ctx context.Context) error {
 	defer cancel()
 	db, err := archive.Open(ctx, dsn, archive.WithLog(p.log), archive.WithClock(p.clock.Now))
 	if err != nil {
-		return fmt.Errorf("archive.url (%s): %w", hidePassword(p.cfg.Archive.URL), err)
+		hint := ""
+		if errors.Is(err, archive.ErrLogin) {
+			hint = "; right is the user in archive.url and its password in archive.password_file or WEIR_ARCHIVE_PASSWORD"
+		}
+		return fmt.Errorf("archive.url (%s): %w%s", hidePassword(p.cfg.Archive.URL), err, hint)
 	}
 	p.archive = db
 	return nil

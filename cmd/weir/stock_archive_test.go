@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -166,4 +167,20 @@ func TestStock_AFileAsArchiveIsForOneHost(t *testing.T) {
 	boot(t, c).sells("alice")
 	c.Archive.URL = "sqlite:" + filepath.Join(t.TempDir(), "no", "such", "folder", "sales.db")
 	refused(t, c, "archive.url (sqlite:")
+}
+
+func TestStock_AnArchiveThatLetsNobodyInSaysWhereItsPasswordComesFrom(t *testing.T) {
+	at, err := url.Parse(pgtest.Start(t, os.Getenv("WEIR_REQUIRE_REAL") != "").NewDatabase(t))
+	noErr(t, err)
+	q := at.Query()
+	q.Set("user", "nobody-knows-me")
+	at.RawQuery = q.Encode()
+	c := onNode(t, redistest.Single(t))
+	c.Archive.URL = at.String()
+	refused(t, c, "archive.url (postgres:", "login was refused", "archive.password_file", "WEIR_ARCHIVE_PASSWORD")
+	at.Path = ""
+	c.Archive.URL = at.String()
+	if faults := c.Validate(); len(faults) != 1 || !strings.Contains(faults[0].Text, "names no database") {
+		t.Errorf("%v", faults)
+	}
 }

@@ -74,7 +74,7 @@ func TestStock_AMasterThatWouldGoOnWithoutItsReplicasIsRefused(t *testing.T) {
 	refused(t, onNode(t, replica), "this server is a slave", "its master "+master.Addr())
 	c := onNode(t, master)
 	c.Stock.WaitReplicas = 2
-	refused(t, c, "it has 1 replicas", "stock.wait_replicas (2)")
+	refused(t, c, "it has 1 replica,", "stock.wait_replicas (2)")
 	set(t, rdb, "maxmemory-policy", "volatile-ttl")
 	refused(t, onNode(t, master), "maxmemory-policy is volatile-ttl", "CONFIG SET maxmemory-policy noeviction")
 	set(t, rdb, "maxmemory-policy", "noeviction")

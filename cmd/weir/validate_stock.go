@@ -48,6 +48,9 @@ func (k *checker) archive(a ArchiveConfig) {
 		k.add("archive.url", "(%s) is no archive, %s", clip(hidePassword(a.URL)), right)
 		return
 	}
+	if strings.Trim(u.Path, "/") == "" && u.Query().Get("dbname") == "" && u.Query().Get("database") == "" {
+		k.add("archive.url", "(%s) names no database, %s", clip(hidePassword(a.URL)), right)
+	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
 		k.add("archive.url", "carries a password, and no secret stands in this file; %s, with archive.password_file", right)
 	}

@@ -27,7 +27,9 @@ func (c *Console) createSale(cl *call) (act, error) {
 		if err != nil {
 			return nil, standing(err, d)
 		}
-		return reply{body: c.showDraft(d), etag: d.Tag(), location: "/api/v1/sales/" + d.Plan.ID}, nil
+		r := oneSale(c.showDraft(d), d.Tag())
+		r.location = "/api/v1/sales/" + d.Plan.ID
+		return r, nil
 	}, nil
 }
 
@@ -54,7 +56,7 @@ func (c *Console) editSale(cl *call) (act, error) {
 		if err != nil {
 			return nil, standing(err, d)
 		}
-		return reply{body: c.showDraft(d), etag: d.Tag()}, nil
+		return oneSale(c.showDraft(d), d.Tag()), nil
 	}, nil
 }
 

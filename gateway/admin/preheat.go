@@ -43,7 +43,7 @@ func (c *Console) preheat(cl *call) (act, error) {
 		if err := c.drafts.Spend(ctx, draft); err != nil {
 			c.log.Warn("a preheated draft stays in the list of drafts; it is passed over", "sale", id, "error", err)
 		}
-		return reply{body: c.showView(v), etag: inventory.PlanTag(plan)}, nil
+		return oneSale(c.showView(v), inventory.PlanTag(plan)), nil
 	}, nil
 }
 

@@ -41,6 +41,11 @@ type ReconcileReport struct {
 	Checked    ReconcileChecked `json:"checked"`
 	Unanswered int64            `json:"unanswered"` // reservations about which the shop could not say
 	More       int64            `json:"more"`       // suspected differences that this run had no room for: run it again
+	Asked      int64            `json:"asked"`      // reservations that the shop was asked about one by one
+	Listed     bool             `json:"listed"`     // the shop's list was read, or given
+	// LedgerGone: the sale is deleted in Redis; what counts as the ledger is the
+	// archive, and it was compared with the shop only.
+	LedgerGone bool `json:"ledger_gone"`
 	// Differences are those that were found, overselling first.
 	Differences []ReconcileDifference `json:"differences"`
 }

@@ -37,7 +37,7 @@ func TestReconcileHandsTheQuestionOnAndTheReportBack(t *testing.T) {
 		if asked != c.asked {
 			t.Errorf("%s: asked %s", c.body, asked)
 		}
-		if a.text != `{"sale":"demo","checked":{"ledger":3,"archive":0,"shop":0},"unanswered":0,"more":0,"differences":[]}`+"\n" {
+		if a.text != `{"sale":"demo","checked":{"ledger":3,"archive":0,"shop":0},"unanswered":0,"more":0,"asked":0,"listed":false,"ledger_gone":false,"differences":[]}`+"\n" {
 			t.Error(a.text)
 		}
 	}
@@ -177,5 +177,7 @@ func TestArchivingHandsTheSaleOnAndSaysWhatWasDone(t *testing.T) {
 	}
 	fault = fmt.Errorf("copying: %w", inventory.ErrUnavailable)
 	h.want(503, "inventory_unavailable", Operator, "POST", path, "")
+	fault = fmt.Errorf("copying: %w", inventory.ErrArchiveUnavailable)
+	h.want(503, "archive_unavailable", Operator, "POST", path, "")
 	open(t).want(501, "not_configured", Operator, "POST", path, "")
 }

@@ -79,6 +79,8 @@ func refusalOf(err error) *refusal {
 		return away("outcome_unknown", "This is recorded and stays so; a part of the stock cannot be reached and gets it as soon as it answers.")
 	case errors.Is(err, inventory.ErrOutcomeUnknown):
 		return away("outcome_unknown", "The change may or may not have been made; asking again is safe.")
+	case errors.Is(err, inventory.ErrArchiveUnavailable):
+		return away("archive_unavailable", "The archive cannot be reached; the stock in Redis is not touched by that. Asking again is safe.")
 	case errors.Is(err, inventory.ErrUnavailable):
 		return away("inventory_unavailable", "The stock cannot be reached. Nothing was changed.")
 	}

@@ -38,6 +38,10 @@ type sale struct {
 	PreheatedVersion int64 `json:"preheated_version"`
 	Generation       int64 `json:"generation"`
 	SoldOut          bool  `json:"sold_out"`
+	// Reason says why weir itself paused the sale.
+	Reason string `json:"reason,omitempty"`
+	// ETag names the plan, as the header does; only in the answer about one sale.
+	ETag string `json:"etag,omitempty"`
 	// Quota is what is frozen of the shop's stock; only in the answer about one
 	// sale, and only if something ever was.
 	Quota *inventory.QuotaState `json:"quota,omitempty"`
@@ -62,7 +66,7 @@ func (c *Console) showView(v inventory.View) sale { return c.showOver(v, v.Sale)
 func (c *Console) showOver(v inventory.View, plan inventory.Sale) sale {
 	s := showPlan(plan)
 	s.State, s.Preheated, s.PreheatedVersion = v.StateAt(c.now()), true, v.Sale.Version
-	s.Generation, s.SoldOut = v.Generation, v.SoldOut
+	s.Generation, s.SoldOut, s.Reason = v.Generation, v.SoldOut, v.Reason
 	_, s.InConfigFile = c.plan(v.Sale.ID)
 	return s
 }
@@ -141,7 +145,7 @@ func (c *Console) showFile(p inventory.Sale) sale {
 func (c *Console) showSale(cl *call) (any, error) {
 	id := cl.param("id")
 	if p, ok := c.plan(id); ok {
-		return reply{body: c.withQuota(cl.ctx, c.showFile(p)), etag: inventory.PlanTag(p)}, nil
+		return oneSale(c.withQuota(cl.ctx, c.showFile(p)), inventory.PlanTag(p)), nil
 	}
 	d, err := c.drafts.Find(cl.ctx, id)
 	if errors.Is(err, inventory.ErrUnknownSale) {
@@ -153,7 +157,14 @@ func (c *Console) showSale(cl *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reply{body: c.withQuota(cl.ctx, c.showDraft(d)), etag: d.Tag()}, nil
+	return oneSale(c.withQuota(cl.ctx, c.showDraft(d)), d.Tag()), nil
+}
+
+// oneSale is the answer about one sale: its ETag stands in the body too, for who
+// reads it there.
+func oneSale(s sale, tag string) reply {
+	s.ETag = `"` + tag + `"`
+	return reply{body: s, etag: tag}
 }
 
 // stateForbids names the state that stands in the way.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"weir/inventory"
 )
 
@@ -18,10 +20,12 @@ var (
 	ErrUnknownScheme = errors.New("archive: unknown scheme")
 	// ErrNewerSchema: a newer weir wrote this archive; this one must not.
 	ErrNewerSchema = errors.New("archive: made by a newer weir")
+	// ErrLogin: PostgreSQL does not let this user in with this password.
+	ErrLogin = errors.New("the login was refused")
 )
 
 // DB is an archive in SQL. All its methods may be called at once, from any
-// number of processes. Errors of all of them: inventory.ErrUnavailable when
+// number of processes. Errors of all of them: inventory.ErrArchiveUnavailable when
 // nothing was stored for certain, inventory.ErrOutcomeUnknown when the commit
 // was sent and no answer came; ask again, every act is idempotent.
 type DB struct {
@@ -31,6 +35,9 @@ type DB struct {
 	now     func() time.Time
 	log     *slog.Logger
 }
+
+// classAuthorization begins the codes of PostgreSQL for a refused login.
+const classAuthorization = "28"
 
 // Option changes how an archive is opened.
 type Option func(*options)
@@ -51,8 +58,8 @@ func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } 
 // Open opens the archive, makes or migrates its tables and proves that it can
 // be written. The DSN is "sqlite:PATH", a file in a folder that exists, or
 // "postgres://…" as libpq reads it. Opening twice, also at once from several
-// processes, is fine. Errors: ErrUnknownScheme, ErrNewerSchema,
-// inventory.ErrUnavailable when the server does not answer.
+// processes, is fine. Errors: ErrUnknownScheme, ErrNewerSchema, ErrLogin,
+// inventory.ErrArchiveUnavailable when the server does not answer.
 func Open(ctx context.Context, dsn string, opts ...Option) (*DB, error) {
 	o := options{now: time.Now, log: slog.New(slog.DiscardHandler), wrap: func(c driver.Connector) driver.Connector { return c }}
 	for _, opt := range opts {
@@ -63,6 +70,9 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*DB, error) {
 		return nil, err
 	}
 	if err := d.migrate(ctx); err != nil {
+		if refused := new(pgconn.PgError); errors.As(err, &refused) && strings.HasPrefix(refused.Code, classAuthorization) {
+			err = fmt.Errorf("%w: %w", ErrLogin, err)
+		}
 		return nil, errors.Join(fmt.Errorf("opening the archive %s: %w", d.dialect.place, err), d.Close())
 	}
 	return d, nil
@@ -111,5 +121,5 @@ func unavailable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", inventory.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", inventory.ErrArchiveUnavailable, err)
 }

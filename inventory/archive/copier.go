@@ -64,7 +64,9 @@ type Copied struct {
 	Refused  []string        // reservations beyond the sale's total, at most 8 of them
 	Level    inventory.Level // the reading before the pass
 	Took     time.Duration
-	Deleted  bool // the sale's keys in Redis are gone now
+	// Deleted: the sale's keys in Redis are gone now, which only a complete copy
+	// allows.
+	Deleted bool
 }
 
 // Copier copies sales from Redis to an archive. It holds at most two slices of
@@ -194,7 +196,7 @@ func (c *Copier) Copy(ctx context.Context, sale string) (Copied, error) {
 			continue
 		}
 		if v.Gone {
-			return Copied{Sale: sale, Deleted: true}, nil
+			return Copied{Sale: sale, Complete: true, Deleted: true}, nil
 		}
 		done, err := c.copy(ctx, v)
 		c.note(v, done, err)

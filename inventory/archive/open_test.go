@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,18 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		case c.is != nil && !errors.Is(err, c.is), !strings.Contains(err.Error(), c.says), strings.Contains(err.Error(), "secret"):
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestAUserThatPostgreSQLDoesNotLetInIsSaidToBeOne(t *testing.T) {
+	dsn, err := url.Parse(newPostgres(t))
+	must(t, err)
+	q := dsn.Query()
+	q.Set("user", "nobody-knows-me")
+	dsn.RawQuery = q.Encode()
+	d, err := Open(t.Context(), dsn.String())
+	if d != nil || !errors.Is(err, ErrLogin) || !errors.Is(err, inventory.ErrArchiveUnavailable) || !errors.Is(err, inventory.ErrUnavailable) {
+		t.Errorf("%v", err)
 	}
 }
 
