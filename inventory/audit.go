@@ -15,7 +15,9 @@ const (
 
 // Audit is the proof of the books.
 type Audit struct {
-	OK          bool
+	OK bool
+	// Proved: the books were read while they rested. Else nobody knows.
+	Proved      bool
 	Level       Level
 	Differences []string // at most 32; "" free of doubt when OK
 }
@@ -105,7 +107,7 @@ func (s *Store) Audit(ctx context.Context, sale string) (Audit, error) {
 			return Audit{}, err
 		}
 		if equalVersions(before, after) {
-			return Audit{OK: len(differences) == 0, Level: addUpLevels(sale, after), Differences: differences[:min(len(differences), maxShown)]}, nil
+			return Audit{OK: len(differences) == 0, Proved: true, Level: addUpLevels(sale, after), Differences: differences[:min(len(differences), maxShown)]}, nil
 		}
 	}
 	level, err := s.Level(ctx, sale)
@@ -239,7 +241,7 @@ func (s *Store) auditArchive(ctx context.Context, e *entry) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
-	a := Audit{OK: true, Level: level}
+	a := Audit{OK: true, Proved: true, Level: level}
 	if confirmed != level.Confirmed || level.Free < 0 {
 		a.OK = false
 		a.Differences = []string{fmt.Sprintf("archive: sold %d of %d, its reservations say %d", level.Confirmed, level.Total, confirmed)}
