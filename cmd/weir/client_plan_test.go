@@ -151,7 +151,7 @@ func TestASaleIsWorkedOnFromTheCommandLine(t *testing.T) {
 	out, _ = sale(exitOK, "", "edit spring -f "+plan)
 	has(out, "preheated     version 2\n")
 	out, _ = sale(exitOK, "", "list")
-	has(out, "spring  3        1001  pending")
+	has(out, "spring  3        1002  pending")
 	_, errOut = sale(exitError, "", "delete spring")
 	has(errOut, "sale_preheated")
 	out, _ = sale(exitOK, "", "audit spring")

@@ -244,6 +244,6 @@ func printArchived(a *app, body []byte) error {
 	if d.Deleted {
 		text += "; deleted in Redis, the archive answers from now on"
 	}
-	_, err = fmt.Fprintf(a.out, "%d reservations copied, %d of them open; %s\n", d.Rows, d.Open, text)
+	_, err = fmt.Fprintf(a.out, "%s copied, %d of them open; %s\n", counted(int(d.Rows), "reservation"), d.Open, text)
 	return err
 }

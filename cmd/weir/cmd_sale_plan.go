@@ -32,7 +32,7 @@ The plan is one JSON object:
 and may name safety_stock (kept back, never sold), buckets (0 = one for each
 Redis master), bucket_cap (0 = none) and reason, for the audit.`
 
-const planExample = `{"id": "spring", "item": "1001", "starts_at": "2030-11-11T20:00:00+08:00", "ends_at": "2030-11-11T22:00:00+08:00",
+const planExample = `{"id": "spring", "item": "1002", "starts_at": "2030-11-11T20:00:00+08:00", "ends_at": "2030-11-11T22:00:00+08:00",
    "total": 1000, "buyer_limit": 1, "max_quantity": 1, "hold": "15m", "expiry": "free", "settle": "payment"}`
 
 func newSaleCreate(a *app) *cobra.Command {
@@ -42,7 +42,7 @@ func newSaleCreate(a *app) *cobra.Command {
 		Use:   "create -f FILE",
 		Short: "Plan a sale; it touches no stock before its preheat",
 		Long:  "Plans a sale from a file, or from standard input with -f -.\n" + planHelp,
-		Example: "  weir sale create -f plan.json\n  weir sale show demo --plan | sed s/demo/spring/ | weir sale create -f -\n\n  plan.json:\n  " +
+		Example: "  weir sale create -f plan.json\n  weir sale show demo --plan | sed 's/demo/spring/; s/1001/1002/' | weir sale create -f -\n\n  plan.json:\n  " +
 			planExample,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

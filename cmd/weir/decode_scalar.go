@@ -120,7 +120,9 @@ func kind(n ast.Node) string {
 		return "empty"
 	case *ast.BoolNode:
 		return "true or false (" + n.String() + ")"
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+	case *ast.InfinityNode, *ast.NanNode:
+		return "not a finite number (" + clip(n.GetToken().Value) + ")"
+	case *ast.IntegerNode, *ast.FloatNode:
 		return "a number (" + clip(n.GetToken().Value) + ")"
 	case *ast.StringNode, *ast.LiteralNode:
 		return "a text (" + clip(textOf(n)) + ")"

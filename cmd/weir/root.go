@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 func newRoot(a *app) *cobra.Command {
 	root := newServe(a)
@@ -10,7 +14,8 @@ func newRoot(a *app) *cobra.Command {
 	root.SilenceErrors = true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see: %s --help", err, cmd.CommandPath())
+		text, _, _ := strings.Cut(err.Error(), ": strconv.") // how Go reads numbers helps nobody
+		return usagef("%s; see: %s --help", text, cmd.CommandPath())
 	})
 	root.AddCommand(newServe(a), newCheck(a), newSaleVerbs(a), newBanVerbs(a), newKeyVerbs(a), newVersion(a))
 	return root
