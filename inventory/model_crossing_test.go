@@ -113,6 +113,7 @@ func (h *crossing) lost(s *Store, f *fault, o Order) {
 	if _, known := h.m.orders[o.ID]; known {
 		return
 	}
+	s.background.Wait() // what an earlier step left running
 	f.hits, f.count, f.applied = 0, 1, rapid.Bool().Draw(h.t, "applied")
 	f.from = f.seen + rapid.IntRange(1, 6).Draw(h.t, "failing")
 	mayWin := h.m.desired == DesiredOn && !h.overLimit(o) && h.left()-h.road >= o.Quantity

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,10 +21,13 @@ import (
 type fault struct {
 	from, count int // count 0 = never ends
 	applied     bool
+	mu          sync.Mutex // the background uses the link too
 	seen, hits  int
 }
 
 func (f *fault) hit() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.seen++
 	hit := f.seen >= f.from && (f.count == 0 || f.seen < f.from+f.count)
 	if hit {

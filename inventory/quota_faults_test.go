@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -312,6 +313,29 @@ func (l *losing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return err
 	}
+}
+
+func TestQuota_APreheatThatAnotherOvertakesOnTheWayToTheShopIsNotRefused(t *testing.T) {
+	eachRedis(t, func(t *testing.T, v *env) {
+		ctx, shop := t.Context(), v.withShop(t)
+		sale := planned()
+		sale.StartAt, sale.EndAt = v.redisNow(t).Add(time.Minute), v.redisNow(t).Add(time.Hour)
+		other := v.quotaReplica(t, shop, nil)
+		var overtaken atomic.Bool
+		shop.troubled(func(string, QuotaAsk) (error, bool) {
+			if overtaken.CompareAndSwap(false, true) {
+				_, err := other.Preheat(ctx, sale)
+				must(t, err)
+			}
+			return nil, true
+		})
+		if _, err := v.store.Preheat(ctx, sale); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrInvalidPreheat) {
+			t.Fatalf("%v", err)
+		}
+		_, err := v.store.Preheat(ctx, sale)
+		must(t, err)
+		v.frozenAsInForce(t, shop, sale.ID)
+	})
 }
 
 func TestQuota_OfTwoReplicasAtOnceFreezesOnce(t *testing.T) {

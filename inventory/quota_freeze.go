@@ -96,7 +96,7 @@ func (f *freeze) ask(ctx context.Context) error {
 		f.held = held
 	}
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(e, errQuotaMoved): // another has overtaken it: the shop's refusal may be of its step only
 		return e
 	case errors.Is(err, ErrQuotaRefused):
 		return fmt.Errorf("%w: %w", ErrInvalidPreheat, err)
