@@ -37,10 +37,11 @@ func TestBuckets_ALatePaymentIsNotRefundedWhileItsUnitIsOnTheRoad(t *testing.T) 
 			for step := 1; ; step++ {
 				v.fresh(t)
 				sale, late := v.dueAndDry(t)
-				f := &fault{from: 1e9, applied: applied}
+				f := &fault{from: never, applied: applied}
 				s := v.another(t, "b", f)
 				must(t, s.redis.Ping(t.Context()).Err()) // pipelines have connections of their own
-				f.from, f.count = f.seen+step, 1
+				f.count = 1
+				f.next(step)
 				r, err := s.Confirm(t.Context(), sale.ID, late.ID, 0, "S-1")
 				if f.hits == 0 {
 					v.settled(t, sale, Confirmed, nil, r, err)

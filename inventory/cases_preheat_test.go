@@ -175,7 +175,7 @@ func TestStock_T28_AKilledPreheatIsCleanedUpByTheNext(t *testing.T) {
 	eachRedis(t, func(t *testing.T, v *env) {
 		first, second, eighth := v.tenBuckets(t)
 		s := v.replicaOf(t, "preheater", nil)
-		f := &fault{from: 1e9}
+		f := &fault{from: never}
 		s.redis.AddHook(f)
 		s.redis.AddHook(&dying{key: eighth, fault: f})
 		if _, err := s.Preheat(t.Context(), second); err == nil {
@@ -205,7 +205,7 @@ type dying struct {
 func (d *dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if slices.Contains(cmd.Args(), any(d.key)) {
-			d.fault.from = 0
+			d.fault.next(0)
 			err := &net.OpError{Op: "dial", Err: errors.New("dead")}
 			cmd.SetErr(err)
 			return err

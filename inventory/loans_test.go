@@ -21,10 +21,10 @@ func (v *env) repaired(t testing.TB, sale, name string) Level {
 // failing is a replica whose next command fails; applied: only its answer is lost.
 func (v *env) failing(t testing.TB, applied bool) *Store {
 	t.Helper()
-	f := &fault{from: 1e9, count: 1, applied: applied}
+	f := &fault{from: never, count: 1, applied: applied}
 	s := v.another(t, "failing", f)
 	must(t, s.redis.Ping(t.Context()).Err()) // its connection is made
-	f.from = f.seen + 1
+	f.next(1)
 	return s
 }
 
@@ -265,10 +265,10 @@ func TestLoans_AGathererThatDiesAtAnyStepLosesNothing(t *testing.T) {
 			for step := 1; ; step++ {
 				v.fresh(t)
 				sale := v.spreadSale(t, []int64{0, 1, 1}, nil)
-				f := &fault{from: 1e9, count: 1, applied: applied}
+				f := &fault{from: never, count: 1, applied: applied}
 				s := v.another(t, "b", f)
 				must(t, s.redis.Ping(t.Context()).Err())
-				f.from = f.seen + step
+				f.next(step)
 				o := order(sale, homeUser(sale.ID, 3, 0, 0), 2)
 				res, err := s.Reserve(t.Context(), o)
 				s.background.Wait()

@@ -216,7 +216,7 @@ func TestModel_SeveralBucketsAndReplicasAgreeWithIt(t *testing.T) {
 		number := 0
 		faults, clients := make([]*fault, 3), make([]redis.UniversalClient, 3)
 		for i := range faults {
-			faults[i] = &fault{from: 1e9}
+			faults[i] = &fault{from: never}
 			clients[i] = v.faulty(t, faults[i]).redis
 		}
 		for _, expiry := range []Expiry{ExpiryFree, ExpiryAsk} {

@@ -115,11 +115,11 @@ func (h *crossing) lost(s *Store, f *fault, o Order) {
 	}
 	s.background.Wait() // what an earlier step left running
 	f.hits, f.count, f.applied = 0, 1, rapid.Bool().Draw(h.t, "applied")
-	f.from = f.seen + rapid.IntRange(1, 6).Draw(h.t, "failing")
+	f.next(rapid.IntRange(1, 6).Draw(h.t, "failing"))
 	mayWin := h.m.desired == DesiredOn && !h.overLimit(o) && h.left()-h.road >= o.Quantity
 	res, err := s.Reserve(ctx, o)
 	s.background.Wait()
-	f.from = 1e9
+	f.next(never)
 	must(h.tb, h.v.client.Del(ctx, leasesKey()).Err()) // it may have been taken unseen
 	r, found := h.v.store.Find(ctx, o.ID)
 	won := err == nil && (res.Code == Taken || res.Code == TakenLast)

@@ -201,17 +201,17 @@ func TestErrors_AFailedMendingOfAStaleBucketIsUnavailableAndNotUnknown(t *testin
 	v := memoryEnv(t)
 	sale := v.openSale(t, 10, nil)
 	v.won(t, sale, "warm") // the script is cached
-	f := &fault{from: 1e9, applied: true}
+	f := &fault{from: never, applied: true}
 	s := v.faulty(t, f)
 	must(t, s.Refresh(t.Context()))
 	must(t, s.redis.Ping(t.Context()).Err()) // pipelines have connections of their own
 	must(t, v.client.HSet(t.Context(), v.bucket(sale.ID).headKey(), "gen", "99").Err())
-	f.from = f.seen + 2 // the script answers -5, then the link breaks
+	f.next(2) // the script answers -5, then the link breaks
 	_, err := s.Reserve(t.Context(), order(sale, "ann", 1))
 	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
-	f.from = 1e9 // the link is back, the bucket stays stale
+	f.next(never) // the link is back, the bucket stays stale
 	if _, err := s.Reserve(t.Context(), order(sale, "ann", 1)); !errors.Is(err, ErrUnavailable) {
 		t.Fatal(err)
 	}

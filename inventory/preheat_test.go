@@ -36,6 +36,15 @@ func (f *fault) hit() bool {
 	return hit
 }
 
+// next makes the n-th command from here the first that fails; never: none.
+func (f *fault) next(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.from = f.seen + n
+}
+
+const never = 1e9
+
 func (f *fault) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (f *fault) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -261,7 +270,7 @@ func TestPreheat_OfTwoReplicasAtOnceWritesOneStock(t *testing.T) {
 	eachRedis(t, func(t *testing.T, v *env) {
 		sale := planned()
 		sale.StartAt, sale.EndAt = time.Time{}, v.redisNow(t).Add(time.Hour)
-		stores := []*Store{v.store, v.faulty(t, &fault{from: 1e9}), v.faulty(t, &fault{from: 1e9})}
+		stores := []*Store{v.store, v.faulty(t, &fault{from: never}), v.faulty(t, &fault{from: 1e9})}
 		parallel(t, len(stores), func(i int) error {
 			_, err := stores[i].Preheat(t.Context(), sale)
 			return err
