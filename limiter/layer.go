@@ -70,12 +70,15 @@ func (y *layer) claim(c *claim, key string, now func() time.Time) bool {
 	c.sh, c.key, c.at = sh, key, sh.tick(now())
 	c.bucket = int(h>>32) & (len(sh.overflow) - 1)
 	c.e = sh.find(key)
+	if c.e == nil && sh.pol.limit > 0 && sh.pol.Scope == ScopeCluster {
+		c.e = sh.admit(c) // a lease must stand somewhere while it is fetched
+	}
 	c.wait = sh.wait(c)
 	return true
 }
 
 // check fills in the defaults and reports every fault of every layer.
-func check(in []Layer) ([]Layer, error) {
+func check(in []Layer, shared bool) ([]Layer, error) {
 	var faults []error
 	if len(in) > MaxLayers {
 		faults = append(faults, fmt.Errorf("limiter: %d layers, at most %d", len(in), MaxLayers))
@@ -86,6 +89,9 @@ func check(in []Layer) ([]Layer, error) {
 	for i, l := range in {
 		if l.Period == 0 {
 			l.Period = time.Second
+		}
+		if l.Scope == "" {
+			l.Scope = ScopeReplica
 		}
 		if l.Size == 0 {
 			l.Size = DefaultSize
@@ -101,6 +107,9 @@ func check(in []Layer) ([]Layer, error) {
 		seen[l.Name] = true
 		if l.Concurrency > 0 {
 			slots++
+		}
+		if l.Scope == ScopeCluster && !shared {
+			faults = append(faults, fmt.Errorf("%s: scope: cluster, and there is no Redis that replicas share", where))
 		}
 		for _, fault := range l.faults() {
 			faults = append(faults, fmt.Errorf("%s: %s", where, fault))
@@ -123,6 +132,7 @@ func (l Layer) faults() []string {
 	finite := !math.IsNaN(l.Rate) && !math.IsInf(l.Rate, 0) && l.Rate >= 0
 	say(!finite, "rate: %v is not a number of events", l.Rate)
 	say(l.Period < time.Millisecond, "period: %v, at least 1ms", l.Period)
+	say(l.Scope != ScopeReplica && l.Scope != ScopeCluster, "scope: %q, replica or cluster", l.Scope)
 	say(l.Concurrency < 0 || l.Concurrency > maxNumber, "concurrency: %d, 0 to %d", l.Concurrency, maxNumber)
 	say(l.Size < 1 || l.Size > maxSize, "size: %d, 1 to %d", l.Size, maxSize)
 	say(l.Rate == 0 && l.Concurrency == 0 && !l.Off, "rate: 0 and no concurrency: nothing is limited")

@@ -3,11 +3,12 @@
 //
 // A Stack holds the layers in order, narrow before broad. Take asks all of them
 // and spends only when all agree, so a refused request has used up nothing
-// anywhere. State lies in this process; a limit that must hold over replicas is
-// a different thing (a cluster lease) and is not made here.
+// anywhere. State lies in this process; of a rate that must hold over replicas
+// it keeps a lease, a short-lived part that one script in Redis granted.
 package limiter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -25,6 +26,14 @@ const (
 	DefaultSize = 65536
 )
 
+// Scope says whose events a Rate counts.
+type Scope string
+
+const (
+	ScopeReplica Scope = "replica" // those of this process
+	ScopeCluster Scope = "cluster" // those of all replicas together, see Cluster
+)
+
 // busyRetry is what a caller refused by Concurrency is told: nobody knows when
 // a slot frees, and one second is what people can be asked to wait.
 const busyRetry = time.Second
@@ -38,6 +47,7 @@ type Layer struct {
 	Burst       int           // events at once after a rest; at least 1 when Rate > 0, else not used
 	Concurrency int           // > 0: at most so many at once for each key; Decision.Done frees
 	Size        int           // most keys remembered, 0 = DefaultSize; later keys share overflow buckets
+	Scope       Scope         // of Rate; "" = ScopeReplica. Concurrency counts this replica's requests
 	Off         bool          // the layer is not asked
 	Shadow      bool          // the layer is asked and counted and refuses nobody
 }
@@ -83,23 +93,28 @@ func (d *Decision) Done() {
 // price is that all callers of one shared key queue on one lock, about 100 ns
 // each.
 type Stack struct {
-	now    func() time.Time
-	update sync.Mutex // one Update at a time
-	layers []*layer
+	now     func() time.Time
+	update  sync.Mutex // one Update at a time
+	layers  []*layer
+	cluster *Cluster       // nil: no layer may have ScopeCluster
+	flights sync.WaitGroup // scripts on their way
 }
 
 // New makes a Stack. The clock may step: forward it gives at most one burst,
 // backward it neither gives nor freezes. All faults of all layers are joined in
 // the error, each with the layer and the field. It fails whole.
-func New(layers []Layer, now func() time.Time) (*Stack, error) {
+func New(layers []Layer, now func() time.Time) (*Stack, error) { return NewShared(layers, now, nil) }
+
+// NewShared makes a Stack whose layers may have ScopeCluster. Close it.
+func NewShared(layers []Layer, now func() time.Time, c *Cluster) (*Stack, error) {
 	if now == nil {
 		return nil, errors.New("limiter: a clock is needed")
 	}
-	layers, err := check(layers)
+	layers, err := check(layers, c != nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{now: now}
+	s := &Stack{now: now, cluster: c}
 	for _, l := range layers {
 		s.layers = append(s.layers, newLayer(l, now()))
 	}
@@ -111,7 +126,44 @@ func New(layers []Layer, now func() time.Time) (*Stack, error) {
 // spent nothing anywhere. The layers are asked in order and the first that
 // refuses answers, so broad layers are not even locked for a caller whom a
 // narrow one turns away. It panics if there is not one key per layer.
+//
+// Take never waits. Where a lease has run out it refuses and has Redis asked;
+// TakeWithin waits for the answer.
 func (s *Stack) Take(k Keys) Decision {
+	d, _ := s.take(k, nil)
+	return d
+}
+
+// TakeWithin is Take, and waits for Redis where only leases are missing, as long
+// as ctx lasts. Whoever a limit of this replica, or an answer of Redis younger
+// than a life of a lease, refuses does not wait.
+func (s *Stack) TakeWithin(ctx context.Context, k Keys) Decision {
+	for range maxFlights {
+		var flights [MaxLayers]chan struct{}
+		d, n := s.take(k, &flights)
+		if n == 0 {
+			return d
+		}
+		for _, back := range flights[:n] {
+			select {
+			case <-back:
+			case <-ctx.Done():
+				return s.Take(k)
+			}
+		}
+	}
+	return s.Take(k)
+}
+
+// maxFlights bounds how often one caller waits for Redis.
+const maxFlights = 8
+
+// Close waits for the scripts that are on their way.
+func (s *Stack) Close() { s.flights.Wait() }
+
+// take is Take. With flights it gives the scripts that must be waited for
+// instead of a refusal, and their number.
+func (s *Stack) take(k Keys, flights *[MaxLayers]chan struct{}) (d Decision, waits int) {
 	if len(k) != len(s.layers) {
 		panic(fmt.Sprintf("limiter: %d keys for %d layers", len(k), len(s.layers)))
 	}
@@ -126,6 +178,7 @@ func (s *Stack) Take(k Keys) Decision {
 			continue // off
 		}
 		n++
+		c.probe(s)
 		if c.wait == 0 {
 			continue
 		}
@@ -133,17 +186,35 @@ func (s *Stack) Take(k Keys) Decision {
 			c.sh.stats.Shadowed++
 			continue
 		}
-		d := Decision{Layer: c.sh.pol.Name, RetryAfter: c.wait}
 		c.sh.stats.Refused++
 		unlock(claims[:n])
-		return d
+		return Decision{Layer: c.sh.pol.Name, RetryAfter: c.wait}, 0
 	}
-	d := Decision{OK: true}
 	for i := range claims[:n] {
-		claims[i].spend(&d)
+		c := &claims[i]
+		if !c.short {
+			continue
+		}
+		back := s.fetch(c)
+		switch {
+		case c.sh.pol.Shadow: // it is not waited for
+		case flights == nil:
+			c.sh.stats.Refused++
+			unlock(claims[:n])
+			return Decision{Layer: c.sh.pol.Name, RetryAfter: leaseLife}, 0
+		default:
+			flights[waits] = back
+			waits++
+		}
+	}
+	if waits == 0 {
+		d.OK = true
+		for i := range claims[:n] {
+			claims[i].spend(&d)
+		}
 	}
 	unlock(claims[:n])
-	return d
+	return d, waits
 }
 
 func unlock(claims []claim) {

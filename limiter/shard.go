@@ -40,9 +40,11 @@ type shard struct {
 
 // entry is the state of one key, or of one overflow bucket.
 type entry struct {
-	lim  *rate.Limiter // nil without Rate
-	gen  uint32        // of the policy that lim follows
-	busy atomic.Int32  // slots held
+	lim    *rate.Limiter // nil without Rate, and with a lease
+	lease  *lease        // of a rate that all replicas share; a bucket of overflow has none
+	bucket bool          // of overflow
+	gen    uint32        // of the policy that lim follows
+	busy   atomic.Int32  // slots held
 }
 
 // claim is one layer's part of a Take, its shard locked.
@@ -53,6 +55,7 @@ type claim struct {
 	at     time.Time     // the shard's time
 	e      *entry        // nil: the key is not known
 	wait   time.Duration // 0 = may ask
+	short  bool          // of a lease: Redis must be asked before anybody knows
 }
 
 func newShard(pol *policy, shards int, now time.Time) *shard {
@@ -103,15 +106,28 @@ func (sh *shard) wait(c *claim) time.Duration {
 	if n := sh.pol.Concurrency; n > 0 && int(e.busy.Load()) >= n {
 		return busyRetry
 	}
+	if e.lease != nil {
+		wait, short := e.lease.wait(c.at)
+		if wait > 0 || short {
+			e.lease.missed++
+		}
+		c.short = short
+		return wait
+	}
 	if e.lim == nil {
 		return 0
 	}
-	missing := 1 - e.lim.TokensAt(c.at)
+	return tokenWait(e.lim, c.at)
+}
+
+// tokenWait is how long until lim has a token, 0 if it has one.
+func tokenWait(lim *rate.Limiter, at time.Time) time.Duration {
+	missing := 1 - lim.TokensAt(at)
 	if missing <= 0 {
 		return 0
 	}
 	// The same sum as in AllowN, which grants what is less than 1 ns away.
-	d := time.Duration(missing / float64(sh.pol.limit) * float64(time.Second))
+	d := time.Duration(missing / float64(lim.Limit()) * float64(time.Second))
 	if d <= 0 {
 		return 0
 	}
@@ -121,7 +137,7 @@ func (sh *shard) wait(c *claim) time.Duration {
 // spend takes one event and one slot from a claim that was allowed. A shadow
 // layer that would have refused spends nothing.
 func (c *claim) spend(d *Decision) {
-	if c.wait > 0 {
+	if c.wait > 0 || c.short {
 		return
 	}
 	sh := c.sh
@@ -129,7 +145,9 @@ func (c *claim) spend(d *Decision) {
 	if e == nil {
 		e = sh.admit(c)
 	}
-	if e.lim != nil {
+	if e.lease != nil {
+		e.lease.spend(c.at)
+	} else if e.lim != nil {
 		e.lim.AllowN(c.at, 1)
 	}
 	if sh.pol.Concurrency > 0 {
@@ -147,8 +165,8 @@ func (c *claim) spend(d *Decision) {
 func (sh *shard) admit(c *claim) *entry {
 	b := sh.overflow[c.bucket]
 	if (b == nil || b.busy.Load() == 0) && sh.makeRoom(c.at) {
-		e := sh.newEntry()
-		if b != nil && b.lim != nil {
+		e := sh.newEntry(false)
+		if b != nil && b.lim != nil && e.lim != nil {
 			spent := math.Ceil(float64(sh.pol.Burst) - b.lim.TokensAt(c.at))
 			e.lim.AllowN(c.at, min(int(spent), sh.pol.Burst-1))
 		}
@@ -157,7 +175,7 @@ func (sh *shard) admit(c *claim) *entry {
 	}
 	sh.stats.Overflowed++
 	if b == nil {
-		b = sh.newEntry()
+		b = sh.newEntry(true)
 		sh.overflow[c.bucket] = b
 	}
 	return b
@@ -172,7 +190,7 @@ func (sh *shard) makeRoom(at time.Time) bool {
 	for range min(evictTries, sh.keys.Len()) {
 		key, e, _ := sh.keys.GetOldest()
 		sh.renew(e)
-		if e.busy.Load() == 0 && (e.lim == nil || e.lim.TokensAt(at) >= float64(sh.pol.Burst)) {
+		if e.busy.Load() == 0 && (e.lim == nil || e.lim.TokensAt(at) >= float64(sh.pol.Burst)) && (e.lease == nil || e.lease.rests(at)) {
 			sh.keys.Remove(key)
 			sh.stats.Evicted++
 			// After Update made the room smaller this may not be enough yet.
@@ -186,9 +204,13 @@ func (sh *shard) makeRoom(at time.Time) bool {
 	return false
 }
 
-func (sh *shard) newEntry() *entry {
-	e := &entry{gen: sh.pol.gen}
-	if sh.pol.limit > 0 {
+func (sh *shard) newEntry(bucket bool) *entry {
+	e := &entry{gen: sh.pol.gen, bucket: bucket}
+	switch {
+	case sh.pol.limit == 0:
+	case sh.pol.Scope == ScopeCluster && !bucket:
+		e.lease = newLease()
+	default:
 		e.lim = rate.NewLimiter(sh.pol.limit, sh.pol.Burst)
 	}
 	return e
@@ -201,8 +223,17 @@ func (sh *shard) renew(e *entry) {
 		return
 	}
 	e.gen = sh.pol.gen
+	leased := sh.pol.limit > 0 && sh.pol.Scope == ScopeCluster && !e.bucket
 	switch {
-	case sh.pol.limit == 0:
+	case !leased:
+		e.lease = nil
+	case e.lease == nil:
+		e.lease = newLease()
+	default: // what was granted under the old policy is given back by the next script
+		e.lease.until, e.lease.closed = time.Time{}, time.Time{}
+	}
+	switch {
+	case leased, sh.pol.limit == 0:
 		e.lim = nil
 	case e.lim == nil:
 		e.lim = rate.NewLimiter(sh.pol.limit, sh.pol.Burst)

@@ -14,6 +14,7 @@ type LayerStats struct {
 	Refused    uint64 // requests that this layer refused
 	Shadowed   uint64 // requests that it would have refused, were it not in shadow
 	Evicted    uint64 // keys forgotten for a new one; each had refilled
+	Away       int    // keys of a cluster-wide rate whose Redis did not answer
 	Overflowed uint64 // allowed requests that found no room and shared a bucket
 }
 
@@ -22,7 +23,7 @@ type LayerStats struct {
 // there, slots stay held. Names and order must be the old ones, since Keys goes
 // by them. Nothing changes when it returns an error, which joins all faults.
 func (s *Stack) Update(layers []Layer) error {
-	layers, err := check(layers)
+	layers, err := check(layers, s.cluster != nil)
 	if err != nil {
 		return err
 	}
@@ -111,6 +112,13 @@ func (sh *shard) addTo(sum *LayerStats) {
 	sum.Shadowed += sh.stats.Shadowed
 	sum.Evicted += sh.stats.Evicted
 	sum.Overflowed += sh.stats.Overflowed
+	if sh.pol.Scope == ScopeCluster {
+		for _, e := range sh.keys.Values() {
+			if e.lease != nil && e.lease.away {
+				sum.Away++
+			}
+		}
+	}
 	if sh.pol.Concurrency == 0 {
 		return
 	}
