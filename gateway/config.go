@@ -73,6 +73,9 @@ type Deps struct {
 	Stock   *inventory.Store
 	Captcha *captcha.Issuer
 	Bans    *blacklist.List
+	// Limits is where replicas share the rates of layers with limiter.ScopeCluster;
+	// nil: no layer may have it.
+	Limits  *limiter.Cluster
 	Now     func() time.Time // Redis time
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

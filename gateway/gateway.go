@@ -78,6 +78,7 @@ func (g *Gateway) Run(ctx context.Context, ln net.Listener) error {
 	for _, job := range []func(context.Context){g.judge.run, g.resolve} {
 		background.Go(func() { job(work) })
 	}
+	defer g.shared.Close()
 	defer background.Wait()
 	defer stop()
 
@@ -146,7 +147,7 @@ func (g *Gateway) stacks() error {
 	l := g.cfg.Limits
 	var faults []error
 	build := func(layers ...limiter.Layer) *limiter.Stack {
-		s, err := limiter.New(layers, time.Now)
+		s, err := limiter.NewShared(layers, time.Now, g.deps.Limits)
 		faults = append(faults, err)
 		return s
 	}

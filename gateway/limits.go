@@ -1,6 +1,15 @@
 package gateway
 
-import "weir/limiter"
+import (
+	"context"
+	"time"
+
+	"weir/limiter"
+)
+
+// leaseTimeout is how long a request waits for Redis to say what of a shared
+// rate is left, when this replica does not know.
+const leaseTimeout = 250 * time.Millisecond
 
 // ownLimits is hop 6: what this caller alone has spent. The layers are checked
 // together and spent together, so one bot in an office does not drain the
@@ -31,7 +40,13 @@ func (g *Gateway) sharedLimits(x *exchange) Outcome {
 	if x.buying() {
 		item, upstream = x.view.Sale.Item, "upstream"
 	}
-	d := g.shared.Take(limiter.Keys{item, x.route.cfg.Name, upstream, "cluster"})
+	keys := limiter.Keys{item, x.route.cfg.Name, upstream, "cluster"}
+	d, known := g.shared.TakeAtOnce(keys)
+	if !known {
+		ctx, cancel := context.WithTimeout(context.Background(), leaseTimeout)
+		d = g.shared.TakeWithin(ctx, keys)
+		cancel()
+	}
 	if d.OK {
 		x.lease = d
 		return Outcome{}

@@ -77,6 +77,7 @@ type watcher struct{ g *Gateway }
 
 var (
 	descLimit    = prometheus.NewDesc("weir_limit_decisions_total", "Decisions of a limit layer.", []string{"layer", "decision"}, nil)
+	descAway     = prometheus.NewDesc("weir_limit_away", "Keys of a rate that all replicas share whose Redis did not answer: this replica grants its own part.", []string{"layer"}, nil)
 	descKeys     = prometheus.NewDesc("weir_limit_keys", "Keys that a limit layer remembers.", []string{"layer"}, nil)
 	descOffences = prometheus.NewDesc("weir_offences_dropped_total", "Offences dropped because the judge was busy.", nil, nil)
 	descBanned   = prometheus.NewDesc("weir_judge_bans_total", "Bans by the judge.", nil, nil)
@@ -86,7 +87,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (w *watcher) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLimit, descKeys, descOffences, descBanned, descBans, descUnlogged} {
+	for _, d := range []*prometheus.Desc{descLimit, descKeys, descAway, descOffences, descBanned, descBans, descUnlogged} {
 		ch <- d
 	}
 }
@@ -105,6 +106,9 @@ func (w *watcher) Collect(ch chan<- prometheus.Metric) {
 			counter(descLimit, float64(l.Allowed), l.Name, "allowed")
 			counter(descLimit, float64(l.Refused), l.Name, "refused")
 			gauge(descKeys, float64(l.Keys), l.Name)
+			if l.Scope == limiter.ScopeCluster {
+				gauge(descAway, float64(l.Away), l.Name)
+			}
 		}
 	}
 	counter(descOffences, float64(g.judge.dropped.Load()))

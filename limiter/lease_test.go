@@ -347,3 +347,27 @@ func TestAClusterScopeNeedsARedis(t *testing.T) {
 		t.Error("no fault")
 	}
 }
+
+func TestALeaseThatIsKnownCostsNoAllocation(t *testing.T) {
+	for name, rate := range map[string]float64{"allowed": 1e9, "refused": 1e-3} {
+		g := newGrants()
+		s := g.replicas(t, 1, Layer{Rate: rate, Burst: 1 << 20})[0]
+		if rate < 1 {
+			s = g.replicas(t, 1, Layer{Rate: rate, Burst: 1})[0]
+		}
+		keys := Keys{"one"}
+		s.TakeWithin(t.Context(), keys)
+		s.TakeWithin(t.Context(), keys)
+		for _, sh := range s.layers[0].shards { // as long as the measurement takes
+			for _, e := range sh.keys.Values() {
+				e.lease.left, e.lease.until = 1<<20*int(min(rate, 1)), time.Now().Add(time.Hour)
+			}
+		}
+		if n := testing.AllocsPerRun(1000, func() {
+			d, _ := s.TakeAtOnce(keys)
+			d.Done()
+		}); n != 0 {
+			t.Errorf("%s: %v", name, n)
+		}
+	}
+}

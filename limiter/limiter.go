@@ -134,6 +134,14 @@ func (s *Stack) Take(k Keys) Decision {
 	return d
 }
 
+// TakeAtOnce is Take where this process knows the answer. Where it does not, known
+// is false, nothing is spent, Redis has been asked, and TakeWithin waits for it.
+func (s *Stack) TakeAtOnce(k Keys) (d Decision, known bool) {
+	var flights [MaxLayers]chan struct{}
+	d, waits := s.take(k, &flights)
+	return d, waits == 0
+}
+
 // TakeWithin is Take, and waits for Redis where only leases are missing, as long
 // as ctx lasts. Whoever a limit of this replica, or an answer of Redis younger
 // than a life of a lease, refuses does not wait.

@@ -8,6 +8,7 @@ import (
 // LayerStats are the counters of one layer since New, and its keys now.
 type LayerStats struct {
 	Name       string
+	Scope      Scope
 	Keys       int    // keys remembered now
 	InFlight   int    // concurrency slots held now
 	Allowed    uint64 // requests that this layer and all others allowed
@@ -105,7 +106,7 @@ func (s *Stack) Stats() []LayerStats {
 func (sh *shard) addTo(sum *LayerStats) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sum.Name = sh.pol.Name
+	sum.Name, sum.Scope = sh.pol.Name, sh.pol.Scope
 	sum.Keys += sh.keys.Len()
 	sum.Allowed += sh.stats.Allowed
 	sum.Refused += sh.stats.Refused

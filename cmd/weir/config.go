@@ -219,11 +219,13 @@ type OwnLimit struct {
 }
 
 // SharedLimit is a token bucket (Rate 0 = none) and a count of requests in flight.
+// Scope says whose events the bucket counts; the count is always this replica's.
 type SharedLimit struct {
 	Rate        float64       `yaml:"rate"`
 	Per         time.Duration `yaml:"per"`
 	Burst       int           `yaml:"burst"`
 	Concurrency int           `yaml:"concurrency"`
+	Scope       string        `yaml:"scope"` // of Rate: replica, cluster
 	Size        int           `yaml:"size"`
 	Mode        string        `yaml:"mode"`
 }

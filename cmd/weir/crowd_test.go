@@ -37,7 +37,7 @@ func gather(t *testing.T, mode string, change func(*Config)) *crowd {
 	c := quiet(t, mode)
 	c.Captcha.Width, c.Captcha.Height = 200, 60
 	c.Captcha.PassTTL = time.Hour
-	c.Limits.Upstream = SharedLimit{Per: time.Second, Concurrency: 20, Size: 1, Mode: "enforce"} // as in real life
+	c.Limits.Upstream = SharedLimit{Per: time.Second, Concurrency: 20, Scope: "cluster", Size: 1, Mode: "enforce"} // as in real life
 	if change != nil {
 		change(&c)
 	}

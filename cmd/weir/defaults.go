@@ -114,7 +114,7 @@ func defaultLimits() LimitsConfig {
 		return OwnLimit{Rate: rate, Per: per, Burst: burst, Size: size, Mode: "enforce"}
 	}
 	shared := func(rate float64, burst, concurrency, size int) SharedLimit {
-		return SharedLimit{Rate: rate, Per: time.Second, Burst: burst, Concurrency: concurrency, Size: size, Mode: "enforce"}
+		return SharedLimit{Rate: rate, Per: time.Second, Burst: burst, Concurrency: concurrency, Scope: "cluster", Size: size, Mode: "enforce"}
 	}
 	return LimitsConfig{
 		User:      own(2, time.Second, 2, 200_000),

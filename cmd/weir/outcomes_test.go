@@ -134,10 +134,10 @@ func callerScenarios() map[string]scenario {
 			return r
 		}},
 		"too much for one item": {code: "rate_limited", status: 429, retry: true, change: func(c *Config) {
-			c.Limits.Item = SharedLimit{Rate: 1, Per: time.Hour, Burst: 1, Concurrency: 8, Size: 8, Mode: "enforce"}
+			c.Limits.Item = SharedLimit{Rate: 1, Per: time.Hour, Burst: 1, Concurrency: 8, Scope: "cluster", Size: 8, Mode: "enforce"}
 		}, act: func(w *world) reply { buyAs(w, "alice"); return buyAs(w, "bob") }},
 		"too much for the shop": {code: "overloaded", status: 503, retry: true, change: func(c *Config) {
-			c.Limits.Upstream = SharedLimit{Rate: 1, Per: time.Hour, Burst: 1, Concurrency: 8, Size: 8, Mode: "enforce"}
+			c.Limits.Upstream = SharedLimit{Rate: 1, Per: time.Hour, Burst: 1, Concurrency: 8, Scope: "cluster", Size: 8, Mode: "enforce"}
 		}, act: func(w *world) reply { buyAs(w, "alice"); return buyAs(w, "bob") }},
 	}
 }

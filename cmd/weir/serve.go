@@ -22,6 +22,7 @@ import (
 	"weir/internal/sampleshop"
 	"weir/inventory"
 	"weir/inventory/archive"
+	"weir/limiter"
 )
 
 // serve runs the whole gateway until ctx ends.
@@ -163,7 +164,9 @@ func (p *program) makeGateway(context.Context) (err error) {
 	}
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p.gateway, err = gateway.New(cfg, gateway.Deps{
-		Stock: p.stock, Captcha: p.captcha, Bans: p.bans, Now: p.clock.Now, Log: p.log, Metrics: p.registry,
+		Stock: p.stock, Captcha: p.captcha, Bans: p.bans,
+		Limits: &limiter.Cluster{Redis: p.redis.shared, Log: p.log, Replicas: func() int { return int(p.stock.Stats().Replicas) }},
+		Now:    p.clock.Now, Log: p.log, Metrics: p.registry,
 	})
 	return err
 }

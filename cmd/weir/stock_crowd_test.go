@@ -28,7 +28,7 @@ func forRush(t *testing.T, c Config) Config {
 	c.Redis.Shared = &shared
 	c.Redis.Stock.ReadTimeout = time.Second
 	c.Captcha.Width, c.Captcha.Height, c.Captcha.PassTTL = 200, 60, time.Hour
-	c.Limits.Upstream = SharedLimit{Per: time.Second, Concurrency: 4, Size: 1, Mode: "enforce"}
+	c.Limits.Upstream = SharedLimit{Per: time.Second, Concurrency: 4, Scope: "cluster", Size: 1, Mode: "enforce"}
 	c.Upstream.Timeout, c.Upstream.ConnectTimeout = time.Second, time.Second
 	c.Sales[0].Total, c.Sales[0].Hold = rushUnits, 5*time.Second
 	return c

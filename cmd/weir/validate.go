@@ -135,6 +135,7 @@ func (k *checker) limits(l LimitsConfig) {
 	}{{"item", l.Item}, {"route", l.Route}, {"upstream", l.Upstream}, {"cluster", l.Cluster}} {
 		path := "limits." + s.name
 		between(k, path+".concurrency", s.Concurrency, 1, 1_000_000)
+		k.oneOf(path+".scope", s.Scope, "replica", "cluster")
 		k.bucket(path, s.Rate, s.Per, s.Burst, s.Size, s.Mode)
 	}
 }

@@ -213,7 +213,7 @@ func ownLayer(l OwnLimit) limiter.Layer {
 }
 
 func sharedLayer(l SharedLimit) limiter.Layer {
-	return limiter.Layer{Rate: l.Rate, Period: l.Per, Burst: l.Burst, Concurrency: l.Concurrency, Size: l.Size, Off: l.Mode == "off", Shadow: l.Mode == "shadow"}
+	return limiter.Layer{Rate: l.Rate, Period: l.Per, Burst: l.Burst, Concurrency: l.Concurrency, Scope: limiter.Scope(l.Scope), Size: l.Size, Off: l.Mode == "off", Shadow: l.Mode == "shadow"}
 }
 
 // prefixes reads addresses and CIDRs; an address is a prefix of its full length.
