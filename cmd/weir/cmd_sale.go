@@ -171,7 +171,10 @@ func printSale(a *app, body []byte) error {
 		{"buckets", zero(s.Buckets, "one for each Redis master")}, {"bucket cap", zero(s.BucketCap, "none")},
 		{"buyer limit", zero(s.BuyerLimit, "none")}, {"max quantity", decimal(s.MaxQuantity)},
 		{"hold", s.Hold}, {"expiry", s.Expiry}, {"settle", s.Settle},
-		{"planned in", s.origin()}, {"etag", dash(strings.Trim(s.ETag, `"`))}, {"preheated", s.preheated()}, {"generation", decimal(s.Generation)}, {"sold out", yes(s.SoldOut)},
+		{"planned in", s.origin()}, {"preheated", s.preheated()}, {"generation", decimal(s.Generation)}, {"sold out", yes(s.SoldOut)},
+	}
+	if s.ETag != "" {
+		rows = append(rows, []string{"etag", strings.Trim(s.ETag, `"`)})
 	}
 	if s.Reason != "" {
 		rows = append(rows, []string{"paused because", s.Reason}, []string{"what to do", "weir sale reconcile " + s.ID + ", then weir sale resume " + s.ID})
