@@ -369,3 +369,38 @@ func TestStock_T24_AHoldInPaymentGetsGraceOnceAndAnUnclearOneIsStuck(t *testing.
 		}
 	})
 }
+
+func TestStock_T36_WhatComesBackIsOfferedInTimeAndOnlyAsOftenAsItIsThere(t *testing.T) {
+	eachShape(t, func(t *testing.T, v *env, shape func(*Sale)) {
+		ctx := t.Context()
+		sale := v.openSale(t, 20, func(s *Sale) { shape(s); s.BuyerLimit = 0; s.Hold = 2 * time.Hour })
+		held := make([]Order, 20)
+		for i := range held {
+			held[i] = v.won(t, sale, fmt.Sprint("u", i))
+		}
+		free := func(from, to int) {
+			t.Helper()
+			for _, o := range held[from:to] {
+				r, err := v.store.Release(ctx, sale.ID, o.ID, 1)
+				v.settled(t, sale, Released, nil, r, err)
+			}
+			must(t, v.store.Refresh(ctx))
+		}
+		offered := func(user string) int {
+			t.Helper()
+			return ask(t, 40, func(i int) (*Store, Order) { return v.store, order(sale, fmt.Sprint(user, i), 1) }).wins()
+		}
+		free(0, 7)
+		if got := offered("in time"); got != 7 {
+			t.Fatalf("%d of the 7 units that came back were sold", got)
+		}
+		v.level(t, sale.ID, 0, 20, 0)
+		v.advance(t, sale.ID, sale.EndAt.Sub(v.redisNow(t)))
+		free(7, 12)
+		if got := offered("too late"); got != 0 {
+			t.Fatalf("%d were sold after the end", got)
+		}
+		v.level(t, sale.ID, 5, 15, 0)
+		checkInvariant(t, v.store, sale.ID)
+	})
+}
