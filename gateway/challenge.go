@@ -68,7 +68,7 @@ func (g *Gateway) issueChallenge(x *exchange) Outcome {
 	if out := g.closed(v); out.Kind != goOn && out.Kind != SaleNotStarted {
 		return g.linkWinner(x, out)
 	}
-	if d := g.pictures.Take(limiter.Keys{x.caller.User}); !d.OK {
+	if d := take(g.pictures, limiter.Keys{x.caller.User}); !d.OK {
 		return Outcome{Kind: RateLimited, RetryAfter: d.RetryAfter}
 	}
 	ch, out := g.issue(x, v.Sale, in["kind"])
@@ -191,7 +191,7 @@ func (g *Gateway) unsolved(x *exchange, err error, sale inventory.Sale) Outcome 
 		return Outcome{Kind: CaptchaUnavailable, Fault: err}
 	}
 	out := refuse(CaptchaWrong)
-	if sale.ID == "" || !g.pictures.Take(limiter.Keys{x.caller.User}).OK {
+	if sale.ID == "" || !take(g.pictures, limiter.Keys{x.caller.User}).OK {
 		return out
 	}
 	if ch, bad := g.issue(x, sale, ""); bad.Kind == goOn {

@@ -78,7 +78,9 @@ func (g *Gateway) Run(ctx context.Context, ln net.Listener) error {
 	for _, job := range []func(context.Context){g.judge.run, g.resolve} {
 		background.Go(func() { job(work) })
 	}
-	defer g.shared.Close()
+	for _, s := range g.limits() {
+		defer s.Close()
+	}
 	defer background.Wait()
 	defer stop()
 
@@ -157,6 +159,11 @@ func (g *Gateway) stacks() error {
 	g.pictures = build(named("challenge", l.Challenge))
 	g.shared = build(named("item", l.Item), named("route", l.Route), named("upstream", l.Upstream), named("cluster", l.Cluster))
 	return errors.Join(faults...)
+}
+
+// limits are all stacks.
+func (g *Gateway) limits() []*limiter.Stack {
+	return []*limiter.Stack{g.ownStack, g.passes, g.tokens, g.pictures, g.shared}
 }
 
 func named(name string, l limiter.Layer) limiter.Layer {

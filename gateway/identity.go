@@ -130,7 +130,7 @@ func (g *Gateway) believe(x *exchange, c credential) (string, Outcome) {
 	if v, ok := shard.Get(c.token); ok && g.who.now().Before(v.until) {
 		return v.user, Outcome{}
 	}
-	if d := g.tokens.Take(limiter.Keys{addrKey(&x.scratch[0], x.caller.Addr)}); !d.OK {
+	if d := take(g.tokens, limiter.Keys{addrKey(&x.scratch[0], x.caller.Addr)}); !d.OK {
 		return "", Outcome{Kind: SharedLimited, RetryAfter: d.RetryAfter}
 	}
 	v, err := c.check(c.token)

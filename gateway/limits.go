@@ -11,6 +11,17 @@ import (
 // rate is left, when this replica does not know.
 const leaseTimeout = 250 * time.Millisecond
 
+// take asks the stack, and Redis where this replica does not know.
+func take(s *limiter.Stack, keys limiter.Keys) limiter.Decision {
+	d, known := s.TakeAtOnce(keys)
+	if known {
+		return d
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTimeout)
+	defer cancel()
+	return s.TakeWithin(ctx, keys)
+}
+
 // ownLimits is hop 6: what this caller alone has spent. The layers are checked
 // together and spent together, so one bot in an office does not drain the
 // office's budget. The user and device layers count orders; pages and their
@@ -20,7 +31,7 @@ func (g *Gateway) ownLimits(x *exchange) Outcome {
 	if x.buying() {
 		user, device = x.caller.User, x.caller.Device
 	}
-	d := g.ownStack.Take(limiter.Keys{user, device, addrKey(&x.scratch[0], x.caller.Addr), networkKey(&x.scratch[1], x.caller.Addr)})
+	d := take(g.ownStack, limiter.Keys{user, device, addrKey(&x.scratch[0], x.caller.Addr), networkKey(&x.scratch[1], x.caller.Addr)})
 	if d.OK {
 		return Outcome{}
 	}
@@ -40,13 +51,7 @@ func (g *Gateway) sharedLimits(x *exchange) Outcome {
 	if x.buying() {
 		item, upstream = x.view.Sale.Item, "upstream"
 	}
-	keys := limiter.Keys{item, x.route.cfg.Name, upstream, "cluster"}
-	d, known := g.shared.TakeAtOnce(keys)
-	if !known {
-		ctx, cancel := context.WithTimeout(context.Background(), leaseTimeout)
-		d = g.shared.TakeWithin(ctx, keys)
-		cancel()
-	}
+	d := take(g.shared, limiter.Keys{item, x.route.cfg.Name, upstream, "cluster"})
 	if d.OK {
 		x.lease = d
 		return Outcome{}

@@ -101,7 +101,7 @@ func (w *watcher) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
-	for _, s := range []*limiter.Stack{g.ownStack, g.passes, g.tokens, g.pictures, g.shared} {
+	for _, s := range g.limits() {
 		for _, l := range s.Stats() {
 			counter(descLimit, float64(l.Allowed), l.Name, "allowed")
 			counter(descLimit, float64(l.Refused), l.Name, "refused")

@@ -37,7 +37,7 @@ func (g *Gateway) passAndOrder(x *exchange) Outcome {
 	if out.Kind != goOn {
 		return out
 	}
-	if d := g.passes.Take(limiter.Keys{id}); !d.OK {
+	if d := take(g.passes, limiter.Keys{id}); !d.OK {
 		return g.keepPass(x, Outcome{Kind: RateLimited, RetryAfter: d.RetryAfter})
 	}
 	x.body = w.rest

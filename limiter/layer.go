@@ -31,6 +31,9 @@ func newPolicy(l Layer, gen uint32) *policy {
 	return &policy{Layer: l, limit: rate.Limit(l.Rate / l.Period.Seconds()), gen: gen}
 }
 
+// leased: every event of a key needs a lease.
+func (p *policy) leased() bool { return p.limit > 0 && p.Scope == ScopeCluster && p.Quiet == 0 }
+
 // layer is the state of one Layer: shards by hash of the key.
 type layer struct {
 	seed   maphash.Seed // its own for each layer, so no two layers share a pattern
@@ -70,7 +73,7 @@ func (y *layer) claim(c *claim, key string, now func() time.Time) bool {
 	c.sh, c.key, c.at = sh, key, sh.tick(now())
 	c.bucket = int(h>>32) & (len(sh.overflow) - 1)
 	c.e = sh.find(key)
-	if c.e == nil && sh.pol.limit > 0 && sh.pol.Scope == ScopeCluster {
+	if c.e == nil && sh.pol.leased() {
 		c.e = sh.admit(c) // a lease must stand somewhere while it is fetched
 	}
 	c.wait = sh.wait(c)
@@ -133,6 +136,7 @@ func (l Layer) faults() []string {
 	say(!finite, "rate: %v is not a number of events", l.Rate)
 	say(l.Period < time.Millisecond, "period: %v, at least 1ms", l.Period)
 	say(l.Scope != ScopeReplica && l.Scope != ScopeCluster, "scope: %q, replica or cluster", l.Scope)
+	say(l.Quiet < 0 || l.Quiet > 0 && l.Scope != ScopeCluster, "quiet: %v, 0 unless the scope is cluster", l.Quiet)
 	say(l.Concurrency < 0 || l.Concurrency > maxNumber, "concurrency: %d, 0 to %d", l.Concurrency, maxNumber)
 	say(l.Size < 1 || l.Size > maxSize, "size: %d, 1 to %d", l.Size, maxSize)
 	say(l.Rate == 0 && l.Concurrency == 0 && !l.Off, "rate: 0 and no concurrency: nothing is limited")

@@ -156,7 +156,10 @@ func (s *Stack) fly(sh *shard, e *entry, key string) {
 	sh.mu.Lock()
 	sh.renew(e)
 	pol, at := sh.pol, sh.tick(s.now())
-	ask := grantAsk{back: l.unspent(), pol: pol}
+	ask := grantAsk{back: l.unspent() - int(e.owed), pol: pol}
+	if e.owed > 0 {
+		ask.ago, e.owed = time.Duration(at.UnixNano()-e.rested), 0
+	}
 	ask.n = l.want(at, int(pol.saved())+1)
 	l.sent, l.taken, l.missed = at, 0, 0
 	sh.mu.Unlock()

@@ -35,14 +35,17 @@ func (g *grants) ask(_ context.Context, layer, key string, q grantAsk) (int, tim
 	now := time.Now()
 	one := time.Duration(float64(time.Second) / float64(q.pol.limit))
 	full := time.Duration(q.pol.saved() * float64(one))
-	paid := g.paid[layer+"/"+key].Add(-time.Duration(q.back) * one)
-	if most := now.Add(full); paid.After(most) {
+	paid := g.paid[layer+"/"+key]
+	if most := now.Add(2 * full); paid.After(most) {
 		paid = most
 	}
-	if paid.Before(now) {
+	if spent := now.Add(-q.ago); q.back < 0 && paid.Before(spent) {
+		paid = spent
+	}
+	if paid = paid.Add(-time.Duration(q.back) * one); paid.Before(now) {
 		paid = now
 	}
-	granted := min(q.n, int((full-paid.Sub(now))/one))
+	granted := max(min(q.n, int((full-paid.Sub(now))/one)), 0)
 	paid = paid.Add(time.Duration(granted) * one)
 	g.paid[layer+"/"+key] = paid
 	wait := time.Duration(0)

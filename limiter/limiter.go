@@ -48,8 +48,12 @@ type Layer struct {
 	Concurrency int           // > 0: at most so many at once for each key; Decision.Done frees
 	Size        int           // most keys remembered, 0 = DefaultSize; later keys share overflow buckets
 	Scope       Scope         // of Rate; "" = ScopeReplica. Concurrency counts this replica's requests
-	Off         bool          // the layer is not asked
-	Shadow      bool          // the layer is asked and counted and refuses nobody
+	// Quiet is for ScopeCluster and many keys: a key that rested so long may ask once
+	// without Redis, which hears of it when the key asks again. 0 = never. A rate then
+	// holds but for one event in Quiet on each replica but one.
+	Quiet  time.Duration
+	Off    bool // the layer is not asked
+	Shadow bool // the layer is asked and counted and refuses nobody
 }
 
 // Keys says whom a request counts for: one key per layer, in the order of the
@@ -167,7 +171,12 @@ func (s *Stack) TakeWithin(ctx context.Context, k Keys) Decision {
 const maxFlights = 8
 
 // Close waits for the scripts that are on their way.
-func (s *Stack) Close() { s.flights.Wait() }
+func (s *Stack) Close() {
+	s.flights.Wait()
+	if s.cluster != nil {
+		s.cluster.flights.Wait()
+	}
+}
 
 // take is Take. With flights it gives the scripts that must be waited for
 // instead of a refusal, and their number.

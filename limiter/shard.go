@@ -40,8 +40,10 @@ type shard struct {
 
 // entry is the state of one key, or of one overflow bucket.
 type entry struct {
-	lim    *rate.Limiter // nil without Rate, and with a lease
+	lim    *rate.Limiter // of this replica; nil without Rate, and where only a lease counts
 	lease  *lease        // of a rate that all replicas share; a bucket of overflow has none
+	rested int64         // with Quiet: since when it has not been allowed, ns of the shard's time
+	owed   int32         // events that were allowed quietly and that Redis has not heard of
 	bucket bool          // of overflow
 	gen    uint32        // of the policy that lim follows
 	busy   atomic.Int32  // slots held
@@ -56,6 +58,7 @@ type claim struct {
 	e      *entry        // nil: the key is not known
 	wait   time.Duration // 0 = may ask
 	short  bool          // of a lease: Redis must be asked before anybody knows
+	quiet  bool          // it has rested and needs no lease
 }
 
 func newShard(pol *policy, shards int, now time.Time) *shard {
@@ -106,6 +109,18 @@ func (sh *shard) wait(c *claim) time.Duration {
 	if n := sh.pol.Concurrency; n > 0 && int(e.busy.Load()) >= n {
 		return busyRetry
 	}
+	if sh.pol.Quiet > 0 && !e.bucket && e.lim != nil {
+		if wait := tokenWait(e.lim, c.at); wait > 0 {
+			return wait
+		}
+		if c.quiet = sh.quiet(e, c.at); c.quiet {
+			e.lease = nil
+			return 0
+		}
+		if e.lease == nil {
+			e.lease = newLease()
+		}
+	}
 	if e.lease != nil {
 		wait, short := e.lease.wait(c.at)
 		if wait > 0 || short {
@@ -118,6 +133,11 @@ func (sh *shard) wait(c *claim) time.Duration {
 		return 0
 	}
 	return tokenWait(e.lim, c.at)
+}
+
+// quiet: the key has rested, and nothing of a lease is left that would be lost.
+func (sh *shard) quiet(e *entry, at time.Time) bool {
+	return at.UnixNano()-e.rested >= int64(sh.pol.Quiet) && (e.lease == nil || e.lease.rests(at))
 }
 
 // tokenWait is how long until lim has a token, 0 if it has one.
@@ -145,10 +165,16 @@ func (c *claim) spend(d *Decision) {
 	if e == nil {
 		e = sh.admit(c)
 	}
-	if e.lease != nil {
-		e.lease.spend(c.at)
-	} else if e.lim != nil {
+	if e.lim != nil {
 		e.lim.AllowN(c.at, 1)
+	}
+	switch {
+	case e.lease != nil:
+		e.lease.spend(c.at)
+		e.rested = c.at.UnixNano()
+	case sh.pol.Quiet > 0:
+		e.owed++
+		e.rested = c.at.UnixNano()
 	}
 	if sh.pol.Concurrency > 0 {
 		e.busy.Add(1)
@@ -190,7 +216,8 @@ func (sh *shard) makeRoom(at time.Time) bool {
 	for range min(evictTries, sh.keys.Len()) {
 		key, e, _ := sh.keys.GetOldest()
 		sh.renew(e)
-		if e.busy.Load() == 0 && (e.lim == nil || e.lim.TokensAt(at) >= float64(sh.pol.Burst)) && (e.lease == nil || e.lease.rests(at)) {
+		if e.busy.Load() == 0 && (e.lim == nil || e.lim.TokensAt(at) >= float64(sh.pol.Burst)) && (e.lease == nil || e.lease.rests(at)) &&
+			(sh.pol.Quiet == 0 || sh.quiet(e, at)) {
 			sh.keys.Remove(key)
 			sh.stats.Evicted++
 			// After Update made the room smaller this may not be enough yet.
@@ -208,7 +235,7 @@ func (sh *shard) newEntry(bucket bool) *entry {
 	e := &entry{gen: sh.pol.gen, bucket: bucket}
 	switch {
 	case sh.pol.limit == 0:
-	case sh.pol.Scope == ScopeCluster && !bucket:
+	case sh.pol.leased() && !bucket:
 		e.lease = newLease()
 	default:
 		e.lim = rate.NewLimiter(sh.pol.limit, sh.pol.Burst)
@@ -223,10 +250,10 @@ func (sh *shard) renew(e *entry) {
 		return
 	}
 	e.gen = sh.pol.gen
-	leased := sh.pol.limit > 0 && sh.pol.Scope == ScopeCluster && !e.bucket
+	leased := sh.pol.leased() && !e.bucket
 	switch {
 	case !leased:
-		e.lease = nil
+		e.lease = nil // with Quiet it comes when it is needed
 	case e.lease == nil:
 		e.lease = newLease()
 	default: // what was granted under the old policy is given back by the next script

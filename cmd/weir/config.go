@@ -214,8 +214,9 @@ type OwnLimit struct {
 	Rate  float64       `yaml:"rate"`
 	Per   time.Duration `yaml:"per"`
 	Burst int           `yaml:"burst"`
-	Size  int           `yaml:"size"` // most keys remembered
-	Mode  string        `yaml:"mode"` // enforce, shadow, off
+	Scope string        `yaml:"scope"` // replica, cluster
+	Size  int           `yaml:"size"`  // most keys remembered
+	Mode  string        `yaml:"mode"`  // enforce, shadow, off
 }
 
 // SharedLimit is a token bucket (Rate 0 = none) and a count of requests in flight.

@@ -111,13 +111,15 @@ func demoSale() SaleConfig {
 
 func defaultLimits() LimitsConfig {
 	own := func(rate float64, per time.Duration, burst, size int) OwnLimit {
-		return OwnLimit{Rate: rate, Per: per, Burst: burst, Size: size, Mode: "enforce"}
+		return OwnLimit{Rate: rate, Per: per, Burst: burst, Scope: "replica", Size: size, Mode: "enforce"}
 	}
 	shared := func(rate float64, burst, concurrency, size int) SharedLimit {
 		return SharedLimit{Rate: rate, Per: time.Second, Burst: burst, Concurrency: concurrency, Scope: "cluster", Size: size, Mode: "enforce"}
 	}
+	user := own(2, time.Second, 2, 200_000)
+	user.Scope = "cluster"
 	return LimitsConfig{
-		User:      own(2, time.Second, 2, 200_000),
+		User:      user,
 		Device:    own(4, time.Second, 8, 200_000),
 		Address:   own(200, time.Second, 400, 200_000),
 		Network:   own(2000, time.Second, 4000, 65_536),

@@ -127,6 +127,7 @@ func (k *checker) limits(l LimitsConfig) {
 		if o.Rate == 0 {
 			k.add(path+".rate", "is 0, which refuses everybody for ever; right is more than 0, or mode: off")
 		}
+		k.oneOf(path+".scope", o.Scope, "replica", "cluster")
 		k.bucket(path, o.Rate, o.Per, o.Burst, o.Size, o.Mode)
 	}
 	for _, s := range []struct {

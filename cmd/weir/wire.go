@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"time"
 
 	"weir/captcha"
 	"weir/gateway"
@@ -208,8 +209,16 @@ func limitConfigs(l LimitsConfig) gateway.Limits {
 	}
 }
 
+// quietEvents is how many events' time a caller rests before he may ask once
+// without Redis: 10 s at 2 each second.
+const quietEvents = 20
+
 func ownLayer(l OwnLimit) limiter.Layer {
-	return limiter.Layer{Rate: l.Rate, Period: l.Per, Burst: l.Burst, Size: l.Size, Off: l.Mode == "off", Shadow: l.Mode == "shadow"}
+	var quiet time.Duration
+	if l.Scope == string(limiter.ScopeCluster) && l.Rate > 0 {
+		quiet = time.Duration(min(quietEvents*float64(l.Per)/l.Rate, float64(day)))
+	}
+	return limiter.Layer{Rate: l.Rate, Period: l.Per, Burst: l.Burst, Scope: limiter.Scope(l.Scope), Quiet: quiet, Size: l.Size, Off: l.Mode == "off", Shadow: l.Mode == "shadow"}
 }
 
 func sharedLayer(l SharedLimit) limiter.Layer {
