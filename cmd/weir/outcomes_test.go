@@ -126,7 +126,7 @@ func callerScenarios() map[string]scenario {
 		"other origin": {code: "cross_site", status: 403, act: func(w *world) reply {
 			return w.person("alice").must("POST", "/buy/1001", nil, withHeader("Origin", "https://evil.example"))
 		}},
-		"too often": {code: "rate_limited", status: 429, retry: true, change: func(c *Config) { c.Limits.User = Default().Limits.User }, act: func(w *world) (r reply) {
+		"too often": {code: "rate_limited", status: 429, retry: true, change: func(c *Config) { c.Limits.User = slowly(Default().Limits.User) }, act: func(w *world) (r reply) {
 			p := w.person("alice")
 			for range 3 {
 				r = p.must("POST", "/buy/1001", nil)
@@ -140,6 +140,13 @@ func callerScenarios() map[string]scenario {
 			c.Limits.Upstream = SharedLimit{Rate: 1, Per: time.Hour, Burst: 1, Concurrency: 8, Scope: "cluster", Size: 8, Mode: "enforce"}
 		}, act: func(w *world) reply { buyAs(w, "alice"); return buyAs(w, "bob") }},
 	}
+}
+
+// slowly is the limit with its events an hour apart, so that a slow machine gives none
+// back in the middle of a test.
+func slowly(l OwnLimit) OwnLimit {
+	l.Per = time.Hour
+	return l
 }
 
 func buyAttempt(w *world, user string) reply { return w.person(user).must("POST", "/buy/1001", nil) }
@@ -205,7 +212,7 @@ func passScenarios() map[string]scenario {
 			p := w.person("alice")
 			return p.must("POST", "/buy/1001", map[string]any{"quantity": 600}, withPass(p.mustPass("demo")))
 		}},
-		"pass used too often": {code: "rate_limited", status: 429, retry: true, change: func(c *Config) { c.Limits.Pass = Default().Limits.Pass }, act: func(w *world) (r reply) {
+		"pass used too often": {code: "rate_limited", status: 429, retry: true, change: func(c *Config) { c.Limits.Pass = slowly(Default().Limits.Pass) }, act: func(w *world) (r reply) {
 			p := w.person("alice")
 			pass := p.mustPass("demo")
 			for range 4 {
