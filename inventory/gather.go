@@ -46,9 +46,10 @@ type line struct {
 // waiter is one order in line.
 type waiter struct {
 	passenger
-	home   int
-	passes int
-	told   answer // by its home bucket, last
+	home    int
+	passes  int
+	told    answer // by its home bucket, last
+	verdict answer // what the readings of all buckets say
 }
 
 // queueUp brings the order into the line and waits for what the gatherer finds.
@@ -78,7 +79,7 @@ func (s *Store) queueUp(ctx context.Context, e *entry, o Order, dry answer) (Res
 	case <-ctx.Done():
 	}
 	if l.leave(w) {
-		return s.result(e, e.cells[w.home], o, answer{code: int64(NoneFreeNow), reply: dry.reply})
+		return Result{Code: NoneFreeNow, FromMemory: true}, nil
 	}
 	return Result{}, fmt.Errorf("in line for other buckets: %w: %w", ErrOutcomeUnknown, ctx.Err())
 }
@@ -117,9 +118,7 @@ func (l *line) back(all []*waiter) {
 func (s *Store) gatherAll(e *entry) {
 	for {
 		if !s.awaitLease(e) {
-			for _, w := range e.line.take() {
-				s.dismiss(w, answer{code: int64(NoneFreeNow), reply: w.told.reply})
-			}
+			s.dismiss(e, e.line.take())
 			if e.line.idle() {
 				return
 			}
@@ -146,9 +145,15 @@ func (l *line) idle() bool {
 	return !l.running
 }
 
-func (s *Store) dismiss(w *waiter, a answer) {
-	w.answer = a
-	close(w.done)
+// dismiss tells all of them to come again: nobody could gather for them.
+func (s *Store) dismiss(e *entry, all []*waiter) {
+	for _, w := range all {
+		w.verdict = answer{code: int64(NoneFreeNow)}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flightTime)
+	defer cancel()
+	g := gathering{s: s, e: e, waiting: all}
+	g.lastLook(ctx)
 }
 
 // awaitLease takes the sale's gatherer lease, or waits while another replica

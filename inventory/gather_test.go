@@ -188,10 +188,9 @@ func TestGather_AWaiterWhoseUnitsKeepSlippingAwayIsToldToComeAgain(t *testing.T)
 		w := &waiter{passenger: *newPassenger(Order{Quantity: 2}), passes: maxPasses}
 		g := gathering{e: e, s: &Store{}, waiting: []*waiter{w}}
 		heads := []*head{{level: BucketLevel{Free: c.free, Reserved: c.reserved}}, {}}
-		g.decide(heads, c.still, 0)
-		<-w.done
-		if w.answer.code != int64(c.want) || (c.want == NotEnough && w.answer.number != c.available) {
-			t.Errorf("%+v: told %d (%d)", c, w.answer.code, w.answer.number)
+		told, back := g.decide(heads, c.still, 0)
+		if len(told) != 1 || len(back) != 0 || w.verdict.code != int64(c.want) || (c.want == NotEnough && w.verdict.number != c.available) {
+			t.Errorf("%+v: told %d (%d)", c, w.verdict.code, w.verdict.number)
 		}
 		if marked := e.sold.Load() != nil; marked != (c.want == NotEnough && c.available == 0) {
 			t.Errorf("%+v: mark %v", c, marked)

@@ -36,7 +36,10 @@ func (g *gathering) pass(ctx context.Context) {
 		g.giveUp(err)
 		return
 	}
-	g.decide(again, equalVersions(heads, again), first)
+	told, back := g.decide(again, equalVersions(heads, again), first)
+	g.waiting = told
+	g.lastLook(ctx)
+	g.e.line.back(back)
 }
 
 // giveUp tells those who are left to come again: nothing was taken for them.
@@ -104,11 +107,7 @@ func (g *gathering) serve(ctx context.Context, at int) {
 
 // send is one flight of waiters, with or without a loan.
 func (g *gathering) send(ctx context.Context, c *cell, l loan, all []*waiter) {
-	aboard := make([]*passenger, len(all))
-	for i, w := range all {
-		aboard[i] = &w.passenger
-	}
-	g.s.flight(ctx, g.e, c, l, aboard)
+	g.carry(ctx, c, l, all)
 	for _, w := range all {
 		w.passes++
 		if w.err == nil && w.answer.dry() {
@@ -116,10 +115,21 @@ func (g *gathering) send(ctx context.Context, c *cell, l loan, all []*waiter) {
 			g.waiting = append(g.waiting, w)
 			continue
 		}
+		close(w.done)
+	}
+}
+
+// carry has waiters travel together; each has its answer or error then.
+func (g *gathering) carry(ctx context.Context, c *cell, l loan, all []*waiter) {
+	aboard := make([]*passenger, len(all))
+	for i, w := range all {
+		aboard[i] = &w.passenger
+	}
+	g.s.flight(ctx, g.e, c, l, aboard)
+	for _, w := range all {
 		if w.err == nil && (w.answer.code == int64(Stale) || w.answer.code == int64(NotPreheated)) {
 			w.err = staysStale("reserve", w.answer.reply)
 		}
-		close(w.done)
 	}
 }
 
@@ -167,37 +177,56 @@ func (g *gathering) rich(at int) []int {
 	return all
 }
 
-// decide answers who is still dry, by two readings of all buckets. Equal
-// versions make them one: nothing moved in between, so nothing was overlooked.
-func (g *gathering) decide(heads []*head, still bool, at int64) {
+// decide finds a verdict for who is still dry, by two readings of all buckets.
+// Equal versions make them one: nothing moved in between, so nothing was
+// overlooked. Who may still be served goes back into the line.
+func (g *gathering) decide(heads []*head, still bool, at int64) (told, back []*waiter) {
 	sum := addUpLevels(g.e.view.Sale.ID, heads)
 	if still && sum.Free == 0 && sum.Reserved == 0 && sum.OnLoan == 0 {
 		g.e.sold.Store(&mark{seq: sum.Seq, at: at})
 	}
-	var again []*waiter
 	for _, w := range g.waiting {
 		switch {
 		case sum.Free >= w.order.Quantity && w.passes < maxPasses, !still && w.passes < maxPasses:
 			w.passes++
-			again = append(again, w)
+			back = append(back, w)
+			continue
 		case sum.Free > 0 && sum.Free < w.order.Quantity:
-			g.tell(w, NotEnough, sum.Free)
+			w.verdict = answer{code: int64(NotEnough), number: sum.Free}
 		case sum.Free == 0 && sum.Reserved == 0 && sum.OnLoan == 0 && still:
-			g.tell(w, NotEnough, 0)
+			w.verdict = answer{code: int64(NotEnough)}
 		default: // also who found enough and lost it to others again and again
 			due := earliest(heads)
 			if due != 0 {
 				due -= w.told.reply.epoch
 			}
-			g.tell(w, NoneFreeNow, max(due, 0))
+			w.verdict = answer{code: int64(NoneFreeNow), number: max(due, 0)}
 		}
+		told = append(told, w)
 	}
-	g.waiting = nil
-	g.e.line.back(again)
+	return told, back
 }
 
-func (g *gathering) tell(w *waiter, c Code, number int64) {
-	g.s.dismiss(w, answer{code: int64(c), number: number, reply: w.told.reply})
+// lastLook tells those in hand their verdict, after asking their home bucket
+// once more: an order that came twice may have won through another replica
+// since it found nothing there, and nobody whose order has won is told otherwise.
+func (g *gathering) lastLook(ctx context.Context) {
+	for _, at := range g.poor() {
+		for all := range slices.Chunk(g.here(at), maxBatch) {
+			g.carry(ctx, g.e.cells[at], loan{}, all)
+			for _, w := range all {
+				switch {
+				case w.err != nil || !w.answer.dry():
+				case w.answer.code == int64(NoneFreeNow) && w.verdict.code == int64(NotEnough) && w.verdict.number == 0:
+					// Something came back and is held: not sold out after all.
+				default:
+					w.answer = w.verdict
+					w.answer.reply = w.told.reply
+				}
+				close(w.done)
+			}
+		}
+	}
 }
 
 // lend runs lend.lua on the bucket that gives.

@@ -87,8 +87,8 @@ type Result struct {
 	// settle it; with Known and false another attempt runs or none may start.
 	Granted   bool
 	Available int64 // free units, for NotEnough
-	// FromMemory: the ledger was not asked about this order. For NotEnough and
-	// NoneFreeNow.
+	// FromMemory: the ledger was not asked about this order, or not to the end of
+	// its wait. For NotEnough and NoneFreeNow.
 	FromMemory bool
 	Until      time.Time // for NoneFreeNow: the earliest hold deadline known, or zero
 }
