@@ -14,9 +14,11 @@ type Archive interface {
 	Find(ctx context.Context, id string) (Reservation, error)
 	// Settle moves one reservation on after its keys in Redis are gone: to
 	// Confirmed (a late payment: only while sold + quantity ≤ Total, otherwise
-	// it becomes RefundDue), Released or Returned. Asking twice gets the earlier
-	// answer. The stored one beside ErrNotAllowed when there is no such arrow.
-	Settle(ctx context.Context, id string, to State, shopOrder string) (Reservation, error)
+	// it becomes RefundDue), Released or Returned; to Reserved notes that the shop
+	// accepted it. attempt 0 = by the shop or an operator. Asking twice gets the
+	// earlier answer. The stored one beside ErrNotAllowed when there is no such
+	// arrow, and beside ErrAttemptOver when another attempt was granted since.
+	Settle(ctx context.Context, id string, to State, attempt int, shopOrder string) (Reservation, error)
 	// Sale is the archived plan and how many units are confirmed, or ErrUnknownSale.
 	Sale(ctx context.Context, id string) (plan Sale, sold int64, err error)
 	// Each calls fn for every reservation of a sale.

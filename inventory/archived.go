@@ -15,22 +15,14 @@ func (s *Store) archived(sale string) (*entry, bool) {
 	return e, true
 }
 
-func (s *Store) settleArchived(ctx context.Context, e *entry, id string, to State, shopOrder string) (Reservation, error) {
+// settleArchived does in the archive what the scripts do while the keys live.
+func (s *Store) settleArchived(ctx context.Context, e *entry, id string, to State, attempt int, shopOrder string) (Reservation, error) {
 	if !ValidOrderID(id) || !isOfSale(id, e.view.Sale.ID) {
 		return Reservation{}, fmt.Errorf("archive %s: %w", id, ErrUnknownReservation)
 	}
-	r, err := s.archive.Settle(ctx, id, to, shopOrder)
-	if to == Released && errors.Is(err, ErrNotAllowed) && r.State == Confirmed {
-		return s.archive.Settle(ctx, id, Returned, shopOrder) // by the shop or an operator
-	}
-	return r, err
-}
-
-// releaseArchived is Release: a confirmed one is returned, with attempt 0.
-func (s *Store) releaseArchived(ctx context.Context, e *entry, id string, attempt int) (Reservation, error) {
-	r, err := s.settleArchived(ctx, e, id, Released, "")
-	if errors.Is(err, ErrNotAllowed) && r.State == Confirmed && attempt == 0 {
-		return s.settleArchived(ctx, e, id, Returned, "")
+	r, err := s.archive.Settle(ctx, id, to, attempt, shopOrder)
+	if to == Released && attempt == 0 && errors.Is(err, ErrNotAllowed) && r.State == Confirmed {
+		return s.archive.Settle(ctx, id, Returned, 0, "") // by the shop or an operator
 	}
 	return r, err
 }
@@ -55,15 +47,6 @@ func (s *Store) notArchived(ctx context.Context, sale string) error {
 
 func errHasSold() error {
 	return fmt.Errorf("%w and has sold, so it is not begun again with a full stock: %w", ErrSaleStarted, ErrStockLost)
-}
-
-// acceptArchived: what the archive has of it is more than accepted, or over.
-func (s *Store) acceptArchived(ctx context.Context, id string) (Reservation, error) {
-	r, err := s.archive.Find(ctx, id)
-	if err == nil && r.State != Confirmed {
-		err = fmt.Errorf("accept %s (%s): %w", id, r.State, ErrNotAllowed)
-	}
-	return r, err
 }
 
 // reserveArchived answers an order of a sale whose keys are gone: a known one

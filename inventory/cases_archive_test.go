@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 )
 
 // caseArchive is an Archive in memory, for what Store does around one. The SQL
@@ -38,16 +39,18 @@ func (a *caseArchive) Find(_ context.Context, id string) (Reservation, error) {
 	return Reservation{}, ErrUnknownReservation
 }
 
-func (a *caseArchive) Settle(_ context.Context, id string, to State, shopOrder string) (Reservation, error) {
+func (a *caseArchive) Settle(_ context.Context, id string, to State, attempt int, shopOrder string) (Reservation, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r, ok := a.rows[id]
 	switch {
 	case !ok:
 		return Reservation{}, ErrUnknownReservation
-	case r.State == to || r.State == Returned && to == Released:
+	case r.State == to && to != Reserved, r.State == Returned && to == Released, r.State == Confirmed && to == Reserved:
+	case r.State == Reserved && to != Returned && attempt > 0 && attempt != r.Attempt:
+		return r, ErrAttemptOver
 	case r.State == Confirmed && to == Returned, r.State == Reserved && to != Returned: // as the SQL one
-		r.State, r.ShopOrder = to, shopOrder
+		r.State, r.ShopOrder, r.AttemptUntil = to, shopOrder, time.Time{}
 	default:
 		return r, ErrNotAllowed
 	}

@@ -103,7 +103,7 @@ func (r *reconcile) take(ctx context.Context, l *look, s step) (Reservation, err
 		return b.Confirm(ctx, sale, l.id, 0, l.shop.Order)
 	case stepRelease:
 		if r.rules.gone && l.facts.ledger.state == isConfirmed && r.q.Archive != nil {
-			return r.q.Archive.Settle(ctx, l.id, Returned, "")
+			return r.q.Archive.Settle(ctx, l.id, Returned, 0, "")
 		}
 		return b.Release(ctx, sale, l.id, 0)
 	case stepExpire:

@@ -8,11 +8,15 @@ import (
 
 // Accept closes the attempt: the shop has the order, unpaid. The units stay
 // reserved until the hold's deadline. attempt 0 = by the shop or an operator.
+// When the sale's keys are gone it acts on the archive.
 // Errors: see settle.
 func (s *Store) Accept(ctx context.Context, sale, id string, attempt int, shopOrder string) (Reservation, error) {
+	if e, ok := s.archived(sale); ok {
+		return s.settleArchived(ctx, e, id, Reserved, attempt, shopOrder)
+	}
 	r, _, err := s.settle(ctx, sale, &s.scripts.accept, id, attempt, shopOrder)
-	if _, ok := s.archived(sale); ok && err != nil {
-		return s.acceptArchived(ctx, id)
+	if e, ok := s.archived(sale); ok && err != nil { // since a moment ago
+		return s.settleArchived(ctx, e, id, Reserved, attempt, shopOrder)
 	}
 	return r, err
 }
@@ -23,11 +27,11 @@ func (s *Store) Accept(ctx context.Context, sale, id string, attempt int, shopOr
 // sale's keys are gone it acts on the archive. Errors: see settle.
 func (s *Store) Confirm(ctx context.Context, sale, id string, attempt int, shopOrder string) (Reservation, error) {
 	if e, ok := s.archived(sale); ok {
-		return s.settleArchived(ctx, e, id, Confirmed, shopOrder)
+		return s.settleArchived(ctx, e, id, Confirmed, attempt, shopOrder)
 	}
 	r, short, err := s.settle(ctx, sale, &s.scripts.confirm, id, attempt, shopOrder, 0)
 	if e, ok := s.archived(sale); ok && err != nil { // since a moment ago
-		return s.settleArchived(ctx, e, id, Confirmed, shopOrder)
+		return s.settleArchived(ctx, e, id, Confirmed, attempt, shopOrder)
 	}
 	if err != nil || !short {
 		return r, err
@@ -44,11 +48,11 @@ func (s *Store) Confirm(ctx context.Context, sale, id string, attempt int, shopO
 // When the sale's keys are gone it acts on the archive. Errors: see settle.
 func (s *Store) Release(ctx context.Context, sale, id string, attempt int) (Reservation, error) {
 	if e, ok := s.archived(sale); ok {
-		return s.releaseArchived(ctx, e, id, attempt)
+		return s.settleArchived(ctx, e, id, Released, attempt, "")
 	}
 	r, _, err := s.settle(ctx, sale, &s.scripts.release, id, attempt)
 	if e, ok := s.archived(sale); ok && err != nil { // since a moment ago
-		return s.releaseArchived(ctx, e, id, attempt)
+		return s.settleArchived(ctx, e, id, Released, attempt, "")
 	}
 	return r, err
 }

@@ -70,7 +70,7 @@ func TestSettleAndSaveAtOnceTakeEachArrowOnce(t *testing.T) {
 		save(t, d[0], plan(5), rows...)
 		answers := [36]inventory.State{}
 		storm(d, len(answers), func(d *DB, i int) {
-			r, err := d.Settle(t.Context(), rows[i%12].ID, inventory.Confirmed, "")
+			r, err := d.Settle(t.Context(), rows[i%12].ID, inventory.Confirmed, 0, "")
 			if err != nil {
 				t.Error(err)
 			}

@@ -86,7 +86,7 @@ func TestAnOrderOfADeletedSaleIsSettledInTheArchiveAlone(t *testing.T) {
 			{paid, inventory.Confirmed, inventory.Confirmed}, {paid, inventory.Returned, inventory.Returned},
 			{paid, inventory.Returned, inventory.Returned}, {open, inventory.Released, inventory.Released},
 		} {
-			if r, err := d.Settle(t.Context(), step.id, step.to, ""); err != nil || r.State != step.want {
+			if r, err := d.Settle(t.Context(), step.id, step.to, 0, ""); err != nil || r.State != step.want {
 				t.Fatalf("%s to %s: %s, %v", step.id, step.to, r.State, err)
 			}
 			checkArchive(t, d, sale.ID)

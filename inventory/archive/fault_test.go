@@ -101,11 +101,11 @@ func TestASaveWhoseCommitFailedMayBeRepeated(t *testing.T) {
 func TestASettleWhoseCommitFailedMayBeRepeated(t *testing.T) {
 	eachCut(t, func(t *testing.T, d *DB, cut *cutter) {
 		id := row(9, "", 0).ID
-		_, err := d.Settle(t.Context(), id, inventory.Confirmed, "order-1")
+		_, err := d.Settle(t.Context(), id, inventory.Confirmed, 0, "order-1")
 		wantError(t, err, inventory.ErrOutcomeUnknown)
 		*cut = cutter{}
 		for range 2 {
-			r, err := d.Settle(t.Context(), id, inventory.Confirmed, "order-1")
+			r, err := d.Settle(t.Context(), id, inventory.Confirmed, 0, "order-1")
 			must(t, err)
 			if r.State != inventory.Confirmed || r.ShopOrder != "order-1" {
 				t.Fatalf("got %+v", r)
@@ -134,7 +134,7 @@ func TestAKilledServerHasWhatItAcknowledged(t *testing.T) {
 	server.Kill()
 	rows := []inventory.Reservation{row(2, inventory.Confirmed, 1)}
 	wantError(t, d.Save(t.Context(), plan(5), rows), inventory.ErrUnavailable)
-	_, err := d.Settle(t.Context(), rows[0].ID, inventory.Confirmed, "")
+	_, err := d.Settle(t.Context(), rows[0].ID, inventory.Confirmed, 0, "")
 	wantError(t, err, inventory.ErrUnavailable)
 	_, err = d.Find(t.Context(), rows[0].ID)
 	wantError(t, err, inventory.ErrUnavailable)

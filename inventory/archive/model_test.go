@@ -67,14 +67,21 @@ func (m *model) save(rows []inventory.Reservation) error {
 	return nil
 }
 
-func (m *model) settle(id string, to inventory.State, order string) (inventory.Reservation, error) {
+func (m *model) settle(id string, to inventory.State, attempt int, order string) (inventory.Reservation, error) {
 	r, exists := m.rows[id]
 	if !exists {
 		return r, inventory.ErrUnknownReservation
 	}
 	switch fmt.Sprint(r.State, " ", to) {
-	case "confirmed confirmed", "refund_due confirmed", "released released", "returned released", "cancelled released", "returned returned":
+	case "confirmed confirmed", "refund_due confirmed", "released released", "returned released", "cancelled released", "returned returned", "confirmed reserved":
 		return r, nil
+	}
+	open := r.State == inventory.Reserved && to != inventory.Returned && to != inventory.Expired
+	if late := r.State == inventory.Expired && to == inventory.Confirmed; (open || late) && attempt != 0 && attempt != r.Attempt {
+		return r, inventory.ErrAttemptOver
+	}
+	switch fmt.Sprint(r.State, " ", to) {
+	case "reserved reserved":
 	case "reserved confirmed", "expired confirmed":
 		r.State = inventory.Confirmed
 		if m.sold()+r.Quantity > m.total {
@@ -129,10 +136,11 @@ func (h history) save() {
 
 func (h history) settle() {
 	id := fmt.Sprintf("%s-%d", h.sale.ID, rapid.IntRange(0, 6).Draw(h.t, "id"))
-	to := rapid.SampledFrom([]inventory.State{inventory.Confirmed, inventory.Released, inventory.Returned, inventory.Expired}).Draw(h.t, "to")
+	to := rapid.SampledFrom([]inventory.State{inventory.Confirmed, inventory.Released, inventory.Returned, inventory.Expired, inventory.Reserved}).Draw(h.t, "to")
+	attempt := rapid.IntRange(0, 2).Draw(h.t, "attempt")
 	order := rapid.SampledFrom([]string{"", "c"}).Draw(h.t, "order")
-	want, wantErr := h.m.settle(id, to, order)
-	got, err := h.d.Settle(h.t.Context(), id, to, order)
+	want, wantErr := h.m.settle(id, to, attempt, order)
+	got, err := h.d.Settle(h.t.Context(), id, to, attempt, order)
 	if !errors.Is(err, wantErr) || got != want {
 		h.t.Fatalf("settle %s to %s: %+v, %v; the model says %+v, %v", id, to, got, err, want, wantErr)
 	}

@@ -10,20 +10,23 @@ import (
 )
 
 // Settle moves one reservation on after its keys in Redis are gone, see
-// inventory.Archive. to is Confirmed, Released or Returned; what Store's
-// Confirm and Release answer for a state is answered here too:
+// inventory.Archive. to is Confirmed, Released, Returned, or Reserved for an
+// acceptance; what Store's Confirm, Release and Accept answer for a state and an
+// attempt is answered here too:
 //
 //	to         from reserved   expired         confirmed   others
+//	reserved   accepted        ErrNotAllowed   stays       ErrNotAllowed
 //	confirmed  confirmed *     confirmed * †   stays       refund_due stays, else ErrNotAllowed
 //	released   released        ErrNotAllowed   ErrNotAllowed   released, returned, cancelled stay, refund_due ErrNotAllowed
 //	returned   ErrNotAllowed   ErrNotAllowed   returned    returned stays, else ErrNotAllowed
 //
 // * refund_due when sold + quantity > total. † refund_due also when the buyer's
 // limit is used up by others of his reservations. Both are answers, not errors:
-// read the State. Errors: ErrNotAllowed beside the stored one,
+// read the State. Errors: ErrNotAllowed and, for an attempt above 0 that is not
+// the current one of an open reservation, ErrAttemptOver, beside the stored one;
 // inventory.ErrUnknownReservation (no tombstone is left: after the sale nothing
 // can come late).
-func (d *DB) Settle(ctx context.Context, id string, to inventory.State, shopOrder string) (inventory.Reservation, error) {
+func (d *DB) Settle(ctx context.Context, id string, to inventory.State, attempt int, shopOrder string) (inventory.Reservation, error) {
 	var result inventory.Reservation
 	err := d.transaction(ctx, func(tx *sql.Tx) error {
 		r, err := d.find(ctx, tx, id)
@@ -45,6 +48,9 @@ func (d *DB) Settle(ctx context.Context, id string, to inventory.State, shopOrde
 		if !allowed(r.State, to) {
 			return fmt.Errorf("archived reservation %s (%s) to %s: %w", id, r.State, to, inventory.ErrNotAllowed)
 		}
+		if attempt > 0 && attempt != r.Attempt && r.State != inventory.Confirmed {
+			return fmt.Errorf("archived reservation %s: %w", id, inventory.ErrAttemptOver)
+		}
 		if to == inventory.Confirmed {
 			if to, err = d.latePayment(ctx, tx, sale, r); err != nil {
 				return err
@@ -62,6 +68,8 @@ func (d *DB) Settle(ctx context.Context, id string, to inventory.State, shopOrde
 // answered: this was asked before, or its end was reached another way.
 func answered(state, to inventory.State) bool {
 	switch to {
+	case inventory.Reserved:
+		return state == inventory.Confirmed
 	case inventory.Confirmed:
 		return state == inventory.Confirmed || state == inventory.RefundDue
 	case inventory.Released:
@@ -75,6 +83,8 @@ func answered(state, to inventory.State) bool {
 // allowed is the one arrow.
 func allowed(state, to inventory.State) bool {
 	switch to {
+	case inventory.Reserved:
+		return state == inventory.Reserved
 	case inventory.Confirmed:
 		return state == inventory.Reserved || state == inventory.Expired
 	case inventory.Released:

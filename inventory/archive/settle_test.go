@@ -10,24 +10,24 @@ import (
 func TestSettleTakesOneArrowOrTellsTheStoredState(t *testing.T) {
 	refused := inventory.State("")
 	table := map[inventory.State]map[inventory.State]inventory.State{ // stored → asked → becomes
-		inventory.Reserved:  {inventory.Confirmed: inventory.Confirmed, inventory.Released: inventory.Released, inventory.Returned: refused},
-		inventory.Expired:   {inventory.Confirmed: inventory.Confirmed, inventory.Released: refused, inventory.Returned: refused},
-		inventory.Confirmed: {inventory.Confirmed: inventory.Confirmed, inventory.Released: refused, inventory.Returned: inventory.Returned},
-		inventory.Released:  {inventory.Confirmed: refused, inventory.Released: inventory.Released, inventory.Returned: refused},
-		inventory.Returned:  {inventory.Confirmed: refused, inventory.Released: inventory.Returned, inventory.Returned: inventory.Returned},
-		inventory.RefundDue: {inventory.Confirmed: inventory.RefundDue, inventory.Released: refused, inventory.Returned: refused},
-		inventory.Cancelled: {inventory.Confirmed: refused, inventory.Released: inventory.Cancelled, inventory.Returned: refused},
+		inventory.Reserved:  {inventory.Reserved: inventory.Reserved, inventory.Confirmed: inventory.Confirmed, inventory.Released: inventory.Released, inventory.Returned: refused},
+		inventory.Expired:   {inventory.Reserved: refused, inventory.Confirmed: inventory.Confirmed, inventory.Released: refused, inventory.Returned: refused},
+		inventory.Confirmed: {inventory.Reserved: inventory.Confirmed, inventory.Confirmed: inventory.Confirmed, inventory.Released: refused, inventory.Returned: inventory.Returned},
+		inventory.Released:  {inventory.Reserved: refused, inventory.Confirmed: refused, inventory.Released: inventory.Released, inventory.Returned: refused},
+		inventory.Returned:  {inventory.Reserved: refused, inventory.Confirmed: refused, inventory.Released: inventory.Returned, inventory.Returned: inventory.Returned},
+		inventory.RefundDue: {inventory.Reserved: refused, inventory.Confirmed: inventory.RefundDue, inventory.Released: refused, inventory.Returned: refused},
+		inventory.Cancelled: {inventory.Reserved: refused, inventory.Confirmed: refused, inventory.Released: inventory.Cancelled, inventory.Returned: refused},
 	}
 	each(t, func(t *testing.T, d *DB) {
 		n := 0
 		for stored, asks := range table {
-			asks[inventory.Expired], asks[inventory.Reserved] = refused, refused // nobody may ask for these
+			asks[inventory.Expired] = refused // nobody may ask for it
 			for to, want := range asks {
 				n++
 				r := row(n, stored, 2)
 				save(t, d, plan(1000), r)
 				for range 2 { // asking twice gets the earlier answer
-					got, err := d.Settle(t.Context(), r.ID, to, "")
+					got, err := d.Settle(t.Context(), r.ID, to, 0, "")
 					if want == refused && (!errors.Is(err, inventory.ErrNotAllowed) || got.State != stored) {
 						t.Fatalf("%s to %s: %s, %v, want it refused", stored, to, got.State, err)
 					}
@@ -43,12 +43,44 @@ func TestSettleTakesOneArrowOrTellsTheStoredState(t *testing.T) {
 	})
 }
 
+// TestStock_T18d_AnAttemptThatIsOverSettlesNothing: the table above is of attempt 0.
+func TestStock_T18d_AnAttemptThatIsOverSettlesNothing(t *testing.T) {
+	refused := map[inventory.State]map[inventory.State]error{ // stored → asked, by attempt 1 while 2 is current
+		inventory.Reserved:  {inventory.Reserved: inventory.ErrAttemptOver, inventory.Confirmed: inventory.ErrAttemptOver, inventory.Released: inventory.ErrAttemptOver},
+		inventory.Expired:   {inventory.Reserved: inventory.ErrNotAllowed, inventory.Confirmed: inventory.ErrAttemptOver, inventory.Released: inventory.ErrNotAllowed},
+		inventory.Confirmed: {inventory.Reserved: nil, inventory.Confirmed: nil, inventory.Released: inventory.ErrNotAllowed},
+		inventory.Released:  {inventory.Reserved: inventory.ErrNotAllowed, inventory.Confirmed: inventory.ErrNotAllowed, inventory.Released: nil},
+		inventory.RefundDue: {inventory.Reserved: inventory.ErrNotAllowed, inventory.Confirmed: nil, inventory.Released: inventory.ErrNotAllowed},
+	}
+	each(t, func(t *testing.T, d *DB) {
+		n := 0
+		for stored, asks := range refused {
+			for to, want := range asks {
+				n++
+				r := row(n, stored, 1)
+				r.Attempt = 2
+				save(t, d, plan(1000), r)
+				kept := checkArchive(t, d, "sale-1")[r.ID]
+				if got, err := d.Settle(t.Context(), r.ID, to, 1, "late"); !errors.Is(err, want) || got != kept {
+					t.Fatalf("%s to %s: %+v, %v, want %v", stored, to, got, err, want)
+				}
+				if now := checkArchive(t, d, "sale-1")[r.ID]; now != kept {
+					t.Fatalf("%s to %s: stored %+v", stored, to, now)
+				}
+				if got, err := d.Settle(t.Context(), r.ID, to, 2, ""); stored == inventory.Reserved && (err != nil || got.State != to) {
+					t.Fatalf("%s to %s by the current attempt: %+v, %v", stored, to, got, err)
+				}
+			}
+		}
+	})
+}
+
 func TestALatePaymentIsSoldWhileUnitsAreLeftAndElseRefundDue(t *testing.T) {
 	each(t, func(t *testing.T, d *DB) {
 		save(t, d, plan(3), row(1, inventory.Confirmed, 2), row(2, inventory.Expired, 2), row(3, inventory.Expired, 1), row(4, inventory.Expired, 1))
 		settle := func(n int, to, want inventory.State) {
 			t.Helper()
-			got, err := d.Settle(t.Context(), row(n, "", 0).ID, to, "paid")
+			got, err := d.Settle(t.Context(), row(n, "", 0).ID, to, 0, "paid")
 			if err != nil || got.State != want {
 				t.Fatalf("%d to %s: %s, %v, want %s", n, to, got.State, err, want)
 			}
@@ -74,7 +106,7 @@ func TestALatePaymentKeepsTheBuyersLimit(t *testing.T) {
 		mine.User, late.User, fits.User = "ann", "ann", "ann"
 		save(t, d, sale, mine, late, fits, held)
 		for r, want := range map[inventory.Reservation]inventory.State{late: inventory.RefundDue, fits: inventory.Confirmed, held: inventory.Confirmed} {
-			got, err := d.Settle(t.Context(), r.ID, inventory.Confirmed, "")
+			got, err := d.Settle(t.Context(), r.ID, inventory.Confirmed, 0, "")
 			if err != nil || got.State != want {
 				t.Errorf("%s: %s, %v, want %s", r.ID, got.State, err, want)
 			}
@@ -87,7 +119,7 @@ func TestAStaleLedgerDoesNotUndoWhatWasSettled(t *testing.T) {
 	each(t, func(t *testing.T, d *DB) {
 		old := row(1, inventory.Expired, 1)
 		save(t, d, plan(1), old)
-		_, err := d.Settle(t.Context(), old.ID, inventory.Confirmed, "order-1")
+		_, err := d.Settle(t.Context(), old.ID, inventory.Confirmed, 0, "order-1")
 		must(t, err)
 		save(t, d, plan(1), old)
 		wantState(t, d, old.ID, inventory.Confirmed)
@@ -99,7 +131,7 @@ func TestWhatIsUnknownCannotBeSettled(t *testing.T) {
 	each(t, func(t *testing.T, d *DB) {
 		for _, to := range []inventory.State{inventory.Confirmed, inventory.Released, inventory.Returned} {
 			for _, id := range []string{"nobody", "a\x00b", ""} {
-				_, err := d.Settle(t.Context(), id, to, "")
+				_, err := d.Settle(t.Context(), id, to, 0, "")
 				wantError(t, err, inventory.ErrUnknownReservation)
 			}
 		}
