@@ -10,11 +10,12 @@ import (
 )
 
 // notExecuted are the error replies that Redis gives before a script's first
-// write. WRONGTYPE belongs to them because each script reads all its keys first.
+// write. WRONGTYPE and our own BROKEN belong to them because each script reads all its
+// keys first.
 func notExecuted() []string {
 	return []string{
 		"LOADING", "READONLY", "OOM", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "CROSSSLOT", "MASTERDOWN", "NOREPLICAS",
-		"MISCONF", "BUSY", "NOAUTH", "NOPERM", "WRONGPASS", "NOSCRIPT", "WRONGTYPE",
+		"MISCONF", "BUSY", "NOAUTH", "NOPERM", "WRONGPASS", "NOSCRIPT", "WRONGTYPE", "BROKEN",
 	}
 }
 

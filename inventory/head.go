@@ -55,9 +55,22 @@ func parseHead(c *cell, cmd *redis.Cmd) (*head, error) {
 // readHeads reads all buckets of a sale in one round trip to each server. It
 // is no snapshot: see equalVersions.
 func (s *Store) readHeads(ctx context.Context, l *live) ([]*head, error) {
-	cmds := s.askHeads(ctx, l.cells)
-	heads := make([]*head, len(l.cells))
-	for i, c := range l.cells {
+	return s.readCells(ctx, l.cells)
+}
+
+// readHead reads one bucket.
+func (s *Store) readHead(ctx context.Context, c *cell) (*head, error) {
+	heads, err := s.readCells(ctx, []*cell{c})
+	if err != nil {
+		return nil, err
+	}
+	return heads[0], nil
+}
+
+func (s *Store) readCells(ctx context.Context, cells []*cell) ([]*head, error) {
+	cmds := s.askHeads(ctx, cells)
+	heads := make([]*head, len(cells))
+	for i, c := range cells {
 		h, err := parseHead(c, cmds[i])
 		if err != nil {
 			return nil, err

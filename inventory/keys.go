@@ -23,11 +23,13 @@ func (b bucket) extendedKey() string { return b.key("extended") }
 func (b bucket) attemptsKey() string { return b.key("attempts") }
 func (b bucket) lentKey() string     { return b.key("lent") }
 func (b bucket) acceptedKey() string { return b.key("accepted") }
+func (b bucket) changesKey() string  { return b.key("changes") }
 
-// keys are KEYS[1..8] of every bucket script, see lua/common.lua.
+// keys are KEYS[1..9] of every bucket script, see lua/common.lua.
 func (b bucket) keys() []string {
 	return []string{
 		b.headKey(), b.ledgerKey(), b.buyersKey(), b.holdsKey(), b.extendedKey(), b.attemptsKey(), b.lentKey(), b.acceptedKey(),
+		b.changesKey(),
 	}
 }
 

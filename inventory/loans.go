@@ -117,23 +117,34 @@ type entryOfLoan struct {
 // books reads one kind of loan book of all buckets.
 func (s *Store) books(ctx context.Context, l *live, key func(bucket) string) (map[string]entryOfLoan, error) {
 	all := map[string]entryOfLoan{}
-	for i, c := range l.cells {
-		err := s.scan(ctx, key(c.bucket), func(id, text string) error {
-			f := strings.Fields(text)
-			if len(f) != 3 {
-				return fmt.Errorf("loan %s of bucket %d: unreadable: %q", id, i, text)
-			}
-			units, err1 := strconv.ParseInt(f[0], 10, 64)
-			other, err2 := strconv.Atoi(f[1])
-			if err := errors.Join(err1, err2); err != nil || other < 0 || other >= len(l.cells) {
-				return fmt.Errorf("loan %s of bucket %d: unreadable: %q", id, i, text)
-			}
-			all[id] = entryOfLoan{units: units, at: i, other: other}
-			return nil
-		})
-		if err != nil {
+	for _, c := range l.cells {
+		if _, err := s.bookOf(ctx, l, c, key(c.bucket), all); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// bookOf reads one bucket's loan book into all, and adds it up.
+func (s *Store) bookOf(ctx context.Context, l *live, c *cell, key string, all map[string]entryOfLoan) (units int64, err error) {
+	once := map[string]int64{} // HSCAN may give a field twice
+	err = s.scan(ctx, key, func(id, text string) error {
+		unreadable := fmt.Errorf("loan %s of bucket %d: unreadable: %q", id, c.index, text)
+		f := strings.Fields(text)
+		if len(f) != 3 {
+			return unreadable
+		}
+		units, err1 := strconv.ParseInt(f[0], 10, 64)
+		other, err2 := strconv.Atoi(f[1])
+		if err := errors.Join(err1, err2); err != nil || other < 0 || other >= len(l.cells) {
+			return unreadable
+		}
+		all[id] = entryOfLoan{units: units, at: c.index, other: other}
+		once[id] = units
+		return nil
+	})
+	for _, n := range once {
+		units += n
+	}
+	return units, err
 }

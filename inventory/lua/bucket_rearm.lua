@@ -11,6 +11,7 @@ local v = redis.call('HMGET', KEYS[1], 'gen', 'run', 'seq', 'armed', 'epoch')
 if v[1] ~= ARGV[1] then return {-1, '', 0, 0} end
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
 local seq, epoch = tonumber(v[3]), tonumber(v[5])
+if not seq or not epoch or not v[4] then return redis.error_reply('BROKEN bucket: seq, epoch or armed of ' .. KEYS[1] .. ' is missing') end
 if v[2] == run then return {1, run, seq, epoch} end
 -- armed: the seq at each arming, so that other replicas can judge by what they saw.
 local t = redis.call('TIME')

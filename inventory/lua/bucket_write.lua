@@ -20,11 +20,11 @@ local run = ARGV[1] == '1' and server_run() or 'memory'
 -- The epoch lies before all times of the bucket, so none of them is negative.
 local epoch = math.min(now, start)
 for _, key in ipairs({LEDGER, BUYERS, LENT, ACCEPTED}) do redis.call('HSET', key, '', '') end
-for _, key in ipairs({HOLDS, EXTENDED, ATTEMPTS}) do redis.call('RPUSH', key, '') end
+for _, key in ipairs({HOLDS, EXTENDED, ATTEMPTS, CHANGES}) do redis.call('RPUSH', key, '') end
 redis.call('HSET', HEAD,
   'gen', ARGV[2], 'void', '0', 'run', run, 'seq', '0', 'epoch', int(epoch), 'clock', '0',
   'free', ARGV[6], 'reserved', '0', 'confirmed', '0', 'planned', ARGV[6], 'lent_in', '0', 'lent_out', '0',
-  'expiry', ARGV[10], 'last_hold', '0', 'last_ext', '0', 'last_ask', '0', 'asked', '0', 'settle', '0', 'desired', ARGV[11], 'desired_version', ARGV[12],
+  'expiry', ARGV[10], 'last_hold', '0', 'last_ext', '0', 'last_ask', '0', 'asked', '0', 'settle', '0', 'audit', '0', 'audits', '0', 'desired', ARGV[11], 'desired_version', ARGV[12],
   'start', int(start - epoch), 'end', int(tonumber(ARGV[5]) - epoch),
   'limit', ARGV[7], 'max', ARGV[8], 'hold', ARGV[9], 'item', ARGV[3], 'armed', '0')
 return {0, start, now}

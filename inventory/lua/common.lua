@@ -9,6 +9,7 @@
 --                   of attempts that are not the first or were asked about
 -- KEYS[7] lent      hash: loan -> "<units> <to> <when>"
 -- KEYS[8] accepted  hash: loan -> "<units> <from> <when>"
+-- KEYS[9] changes   list of orders that changed while an audit listens, see audit.lua
 -- ARGV[1] '1' to compare the server's run_id, '0' in memory mode
 -- ARGV[2] the generation that the caller believes in
 -- ARGV[3] '1' to write something in any case, so that WAIT covers what the answer tells
@@ -35,9 +36,10 @@
 -- A script reads, then decides in these tables, then writes all of it in
 -- reply(): ledger first, counters last, nothing in between can fail.
 
-local HEAD, LEDGER, BUYERS, HOLDS, EXTENDED, ATTEMPTS, LENT, ACCEPTED =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local HEAD, LEDGER, BUYERS, HOLDS, EXTENDED, ATTEMPTS, LENT, ACCEPTED, CHANGES =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local BOUND = 256 -- most list entries that one script looks at
+local MOST_CHANGES = 200000 -- then an audit has to begin again
 
 -- int(n): a whole number below 2^53 as text. %d is far cheaper than %.0f, and
 -- lengths and units of a batch repeat. Only small numbers are kept: miniredis
@@ -89,14 +91,39 @@ local function pack(r)
     r.attempt, r.till, #r.user, #r.kind) .. r.user .. r.kind .. r.order
 end
 
--- open() reads the bucket and checks the fence. It returns the bucket, or nil
--- and the answer to give. Every key is looked at once here, so that a key of
--- the wrong type stops the script before its first write.
-local function open()
+local NUMBERS = {'seq', 'epoch', 'clock', 'free', 'reserved', 'confirmed', 'lent_in', 'lent_out', 'last_hold', 'last_ext',
+  'last_ask', 'asked', 'settle', 'start', 'end', 'limit', 'max', 'hold'}
+
+-- numbers(h): the numbers of a head; nil and the field that is none, or that lacks.
+local function numbers(h)
+  local n = {}
+  for _, name in ipairs({'run', 'void', 'expiry', 'desired', 'item'}) do
+    if not h[name] then return nil, name end
+  end
+  for i = 1, #NUMBERS do
+    local name = NUMBERS[i]
+    local value = tonumber(h[name])
+    if not value or value % 1 ~= 0 then return nil, name end
+    n[name] = value
+  end
+  return n
+end
+
+local function read_head()
   local h, all = {}, redis.call('HGETALL', HEAD)
   for i = 1, #all, 2 do h[all[i]] = all[i + 1] end
+  return h
+end
+
+-- open() reads the bucket and checks the fence. It returns the bucket, or nil
+-- and the answer to give. Every key and every number of the head is looked at
+-- once here, so that a broken bucket stops the script before its first write.
+local function open()
+  local h = read_head()
   if not h.gen then return nil, {-1, '', 0, 0} end
-  local run, seq, epoch = h.run, tonumber(h.seq), tonumber(h.epoch)
+  local n, broken = numbers(h)
+  if not n then return nil, redis.error_reply('BROKEN bucket: ' .. broken .. ' of ' .. HEAD .. ' is missing or no whole number') end
+  local run, seq, epoch = h.run, n.seq, n.epoch
   if ARGV[1] == '1' and server_run() ~= run then return nil, {-5, run, seq, epoch, 'run'} end
   if h.gen ~= ARGV[2] or h.void ~= '0' then return nil, {-5, run, seq, epoch, 'gen'} end
   redis.call('HLEN', LEDGER)
@@ -106,19 +133,19 @@ local function open()
   redis.call('LLEN', ATTEMPTS)
   redis.call('HLEN', LENT)
   redis.call('HLEN', ACCEPTED)
-  local clock, time, settle = tonumber(h.clock), time_ms() - epoch, tonumber(h.settle)
+  local heard = redis.call('LLEN', CHANGES)
+  local time = time_ms() - epoch
   return {
     -- The server's clock may step back; what was over stays over.
-    now = math.max(time, clock), run = run, seq = seq, epoch = epoch,
-    free = tonumber(h.free), reserved = tonumber(h.reserved), confirmed = tonumber(h.confirmed),
-    lent_in = tonumber(h.lent_in), lent_out = tonumber(h.lent_out), expiry = h.expiry,
-    last_hold = tonumber(h.last_hold), last_ext = tonumber(h.last_ext), last_ask = tonumber(h.last_ask),
-    asked = tonumber(h.asked),
+    now = math.max(time, n.clock), run = run, seq = seq, epoch = epoch,
+    free = n.free, reserved = n.reserved, confirmed = n.confirmed,
+    lent_in = n.lent_in, lent_out = n.lent_out, expiry = h.expiry,
+    last_hold = n.last_hold, last_ext = n.last_ext, last_ask = n.last_ask, asked = n.asked,
     -- Other replicas are still looking at what this run of the server has left.
     -- No wait is longer than five seconds, wherever the clock steps.
-    settling = time < settle and settle - time <= 5000,
-    desired = h.desired, start = tonumber(h.start), stop = tonumber(h['end']), limit = tonumber(h.limit),
-    max = tonumber(h.max), hold = tonumber(h.hold), item = h.item,
+    settling = time < n.settle and n.settle - time <= 5000,
+    desired = h.desired, start = n.start, stop = n['end'], limit = n.limit, max = n.max, hold = n.hold, item = h.item,
+    audit = tonumber(h.audit) or 0, heard = heard,
     records = {}, units = {}, fields = {}, users = {}, looked = 0, lines = {}, overdue = {},
   }
 end
@@ -274,9 +301,19 @@ local function write(verb, key, values)
   end
 end
 
+-- tell_audit(b) notes which orders change, while an audit listens.
+local function tell_audit(b)
+  if b.audit <= b.now then return end
+  if b.heard + #b.fields > MOST_CHANGES then return redis.call('HSET', HEAD, 'audit', '0') end
+  local orders = {}
+  for i = 1, #b.fields, 2 do orders[#orders + 1] = b.fields[i] end
+  write('RPUSH', CHANGES, orders)
+end
+
 local function flush(b)
   if b.loan then redis.call('HSET', b.loan.book, b.loan.id, b.loan.text) end
   write('HSET', LEDGER, b.fields)
+  tell_audit(b)
   local sets, dels = {}, {}
   for user in pairs(b.users) do
     local units, n = b.units[user], #sets
@@ -301,6 +338,7 @@ local function flush(b)
   redis.call('HSET', HEAD, 'seq', int(b.seq), 'free', int(b.free), 'reserved', int(b.reserved),
     'confirmed', int(b.confirmed), 'last_hold', int(b.last_hold), 'last_ext', int(b.last_ext),
     'last_ask', int(b.last_ask), 'asked', int(b.asked), 'lent_in', int(b.lent_in), 'lent_out', int(b.lent_out), 'clock', int(b.now))
+  if b.forget then redis.call('LTRIM', CHANGES, 0, 0) end
 end
 
 -- reply(b, code, …) writes what changed and makes the answer. Every path out of

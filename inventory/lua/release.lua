@@ -11,7 +11,7 @@ if not attempt or #id < 1 or #id > 64 then return redis.error_reply('INVALID ord
 local b, stale = open()
 if not b then return stale end
 local r = get(b, id)
-if r and r.bad then return redis.error_reply('INVALID ledger record of ' .. id) end
+if r and r.bad then return redis.error_reply('BROKEN bucket: ledger record of ' .. id .. ' cannot be read') end
 
 local code = 0
 if not r then

@@ -21,7 +21,7 @@ end
 local b, stale = open()
 if not b then return stale end
 local r = get(b, id)
-if r and r.bad then return redis.error_reply('INVALID ledger record of ' .. id) end
+if r and r.bad then return redis.error_reply('BROKEN bucket: ledger record of ' .. id .. ' cannot be read') end
 
 if r then
   if r.state == 'r' and state == 'c' then

@@ -9,7 +9,7 @@ local b, stale = open()
 if not b then return stale end
 local r = get(b, id)
 if not r then return reply(b, 1, '') end
-if r.bad then return redis.error_reply('INVALID ledger record of ' .. id) end
+if r.bad then return redis.error_reply('BROKEN bucket: ledger record of ' .. id .. ' cannot be read') end
 if r.state ~= 'r' then return reply(b, 2, r.text) end
 if r.stuck == '' then
   r.stuck = 's'

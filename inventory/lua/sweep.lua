@@ -37,5 +37,6 @@ while looked < BOUND do
   pop(b, ATTEMPTS)
   looked = looked + 1
 end
+if b.heard > 1 and b.audit <= b.now then b.forget, b.changed = true, true end -- its audit is over
 local bounded = looked >= BOUND or b.looked >= BOUND
 return reply(b, 0, b.free - before, ask, bounded and 1 or 0)
