@@ -19,10 +19,20 @@ type Archive interface {
 	// earlier answer. The stored one beside ErrNotAllowed when there is no such
 	// arrow, and beside ErrAttemptOver when another attempt was granted since.
 	Settle(ctx context.Context, id string, to State, attempt int, shopOrder string) (Reservation, error)
-	// Sale is the archived plan and how many units are confirmed, or ErrUnknownSale.
-	Sale(ctx context.Context, id string) (plan Sale, sold int64, err error)
+	// Sale is what is archived of a sale, or ErrUnknownSale.
+	Sale(ctx context.Context, id string) (ArchivedSale, error)
+	// Seal notes that all of a sale is archived and its keys are deleted from
+	// now on, with the state that it was left in. ErrUnknownSale.
+	Seal(ctx context.Context, id string, left Desired) error
 	// Each calls fn for every reservation of a sale.
 	Each(ctx context.Context, sale string, fn func(Reservation) error) error
+}
+
+// ArchivedSale is a sale as its archive has it.
+type ArchivedSale struct {
+	Plan Sale    // of the highest version seen
+	Sold int64   // units confirmed
+	Left Desired // the state that it was sealed in; "" while it lives in Redis
 }
 
 // ArchiveSlice is how many reservations travel in one transaction.

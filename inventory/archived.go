@@ -7,17 +7,37 @@ import (
 )
 
 // archived says whether the archive answers for this sale.
-func (s *Store) archived(sale string) (*entry, bool) {
-	e, ok := s.views.Load().bySale[sale]
-	if !ok || !e.gone() || s.archive == nil {
+func (s *Store) archived(ctx context.Context, sale string) (*entry, bool) {
+	if s.archive == nil {
 		return nil, false
 	}
-	return e, true
+	e, ok := s.views.Load().bySale[sale]
+	if !ok {
+		var err error
+		e, err = s.entry(ctx, sale)
+		ok = err == nil
+	}
+	return e, ok && e.gone()
+}
+
+// orArchived acts on Redis, or on the archive when the sale's keys are gone,
+// also when that happened meanwhile.
+func (s *Store) orArchived(ctx context.Context, sale string, act, archived func() (Reservation, error)) (Reservation, error) {
+	if _, ok := s.archived(ctx, sale); ok {
+		return archived()
+	}
+	r, err := act()
+	if err != nil {
+		if _, ok := s.archived(ctx, sale); ok {
+			return archived()
+		}
+	}
+	return r, err
 }
 
 // settleArchived does in the archive what the scripts do while the keys live.
-func (s *Store) settleArchived(ctx context.Context, e *entry, id string, to State, attempt int, shopOrder string) (Reservation, error) {
-	if !ValidOrderID(id) || !isOfSale(id, e.view.Sale.ID) {
+func (s *Store) settleArchived(ctx context.Context, sale, id string, to State, attempt int, shopOrder string) (Reservation, error) {
+	if !ValidOrderID(id) || !isOfSale(id, sale) {
 		return Reservation{}, fmt.Errorf("archive %s: %w", id, ErrUnknownReservation)
 	}
 	r, err := s.archive.Settle(ctx, id, to, attempt, shopOrder)
@@ -33,17 +53,21 @@ func (s *Store) notArchived(ctx context.Context, sale string) error {
 	if s.archive == nil {
 		return nil
 	}
-	_, sold, err := s.archive.Sale(ctx, sale)
+	kept, err := s.archive.Sale(ctx, sale)
 	switch {
 	case errors.Is(err, ErrUnknownSale):
 		return nil
 	case err != nil:
 		return fmt.Errorf("asking the archive for it: %w", err)
-	case sold > 0:
+	case kept.Left != "":
+		return errInArchive()
+	case kept.Sold > 0:
 		return errHasSold()
 	}
 	return nil
 }
+
+func errInArchive() error { return fmt.Errorf("%w, ended, and is in the archive", ErrSaleStarted) }
 
 func errHasSold() error {
 	return fmt.Errorf("%w and has sold, so it is not begun again with a full stock: %w", ErrSaleStarted, ErrStockLost)
@@ -72,11 +96,12 @@ func (s *Store) archivedLevel(ctx context.Context, e *entry) (Level, error) {
 	if s.archive == nil {
 		return Level{}, fmt.Errorf("sale %s is archived, and no archive is configured: %w", e.view.Sale.ID, ErrArchiveUnavailable)
 	}
-	plan, sold, err := s.archive.Sale(ctx, e.view.Sale.ID)
+	kept, err := s.archive.Sale(ctx, e.view.Sale.ID)
 	if err != nil {
 		return Level{}, err
 	}
-	return Level{Sale: plan.ID, Total: plan.Total, Free: plan.Total - sold, Confirmed: sold, At: s.views.Load().now(), Buckets: []BucketLevel{}}, nil
+	total := kept.Plan.Total
+	return Level{Sale: kept.Plan.ID, Total: total, Free: total - kept.Sold, Confirmed: kept.Sold, At: s.views.Load().now(), Buckets: []BucketLevel{}}, nil
 }
 
 // Cleanup deletes the keys of a sale that is over: it shuts its buckets, so that
@@ -103,6 +128,16 @@ func (s *Store) Cleanup(ctx context.Context, sale string) error {
 			return fmt.Errorf("cleaning up sale %s: %w", sale, mapRead(err))
 		}
 	}
+	err = s.amend(ctx, sale, func(r *record) (bool, error) {
+		changed := r.Gone && r.Deleted == 0
+		if changed {
+			r.Deleted = s.views.Load().now().UnixMilli()
+		}
+		return changed, nil
+	})
+	if err != nil {
+		return fmt.Errorf("cleaning up sale %s: %w", sale, err)
+	}
 	return s.Refresh(ctx)
 }
 
@@ -123,21 +158,17 @@ func (s *Store) closeBooks(ctx context.Context, e *entry) error {
 	if err := s.copyAll(ctx, e); err != nil {
 		return err
 	}
-	for range maxSwaps {
-		r, text, err := s.readRecord(ctx, sale)
-		if err != nil || text == "" || r.Gone {
-			return err
-		}
-		if r.Generation != e.view.Generation {
-			return fmt.Errorf("another generation is in force: %w", ErrUnavailable)
-		}
-		r.Gone = true
-		code, err := s.runInt(ctx, &s.scripts.swap, []string{salesKey()}, sale, text, r.text())
-		if err != nil || code == 0 {
-			return err
-		}
+	if err := s.archive.Seal(ctx, sale, e.view.Desired); err != nil {
+		return err
 	}
-	return fmt.Errorf("its record keeps changing: %w", ErrUnavailable)
+	return s.amend(ctx, sale, func(r *record) (bool, error) {
+		if !r.Gone && r.Generation != e.view.Generation {
+			return false, fmt.Errorf("another generation is in force: %w", ErrUnavailable)
+		}
+		changed := !r.Gone
+		r.Gone = true
+		return changed, nil
+	})
 }
 
 // copyAll brings the whole ledger to the archive, in slices.

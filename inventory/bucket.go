@@ -71,6 +71,9 @@ func (s *Store) onBucket(ctx context.Context, sale string, choose func(*live) *c
 	if err != nil {
 		return reply{}, nil, nil, err
 	}
+	if len(e.cells) == 0 { // only the archive knows it
+		return reply{code: int64(NotPreheated)}, e, nil, nil
+	}
 	c := choose(e.live)
 	r, err := s.runOn(ctx, e, c, sc, args)
 	if err != nil || (r.code != int64(Stale) && r.code != int64(NotPreheated)) {

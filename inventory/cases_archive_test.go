@@ -14,10 +14,22 @@ type caseArchive struct {
 	mu    sync.Mutex
 	plans map[string]Sale
 	rows  map[string]Reservation
+	// sealed is the state that a sale was left in.
+	sealed map[string]Desired
+}
+
+func (a *caseArchive) Seal(_ context.Context, id string, left Desired) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.plans[id]; !ok {
+		return ErrUnknownSale
+	}
+	a.sealed[id] = left
+	return nil
 }
 
 func newCaseArchive() *caseArchive {
-	return &caseArchive{plans: map[string]Sale{}, rows: map[string]Reservation{}}
+	return &caseArchive{plans: map[string]Sale{}, rows: map[string]Reservation{}, sealed: map[string]Desired{}}
 }
 
 func (a *caseArchive) Save(_ context.Context, sale Sale, rows []Reservation) error {
@@ -58,19 +70,20 @@ func (a *caseArchive) Settle(_ context.Context, id string, to State, attempt int
 	return r, nil
 }
 
-func (a *caseArchive) Sale(_ context.Context, id string) (plan Sale, sold int64, err error) {
+func (a *caseArchive) Sale(_ context.Context, id string) (kept ArchivedSale, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	plan, ok := a.plans[id]
 	if !ok {
-		return Sale{}, 0, ErrUnknownSale
+		return ArchivedSale{}, ErrUnknownSale
 	}
+	kept = ArchivedSale{Plan: plan, Left: a.sealed[id]}
 	for _, r := range a.rows {
 		if r.Sale == id && r.State == Confirmed {
-			sold += r.Quantity
+			kept.Sold += r.Quantity
 		}
 	}
-	return plan, sold, nil
+	return kept, nil
 }
 
 func (a *caseArchive) Each(_ context.Context, sale string, fn func(Reservation) error) error {

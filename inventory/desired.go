@@ -36,11 +36,7 @@ func (s *Store) freshView(ctx context.Context, sale string) (View, error) {
 	if err := s.Refresh(ctx); err != nil {
 		return View{}, err
 	}
-	v, ok := s.View(sale)
-	if !ok {
-		return View{}, fmt.Errorf("sale %s: %w", sale, ErrUnknownSale)
-	}
-	return v, nil
+	return s.Look(ctx, sale)
 }
 
 func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason string) error {
@@ -50,11 +46,16 @@ func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason s
 		case err != nil:
 			return err
 		case text == "":
+			if past, err := s.past(ctx, sale); err == nil && past.view.Desired != d {
+				return overInArchive(sale)
+			} else if err == nil {
+				return nil
+			}
 			return fmt.Errorf("sale %s: %w", sale, ErrUnknownSale)
 		case r.Desired == d && (reason == "" || r.Reason != ""): // a person's pause may yet learn what is wrong
 			return s.pushAll(ctx, r, d)
 		case r.Gone:
-			return fmt.Errorf("sale %s is over, and only the archive has it: %w", sale, ErrNotAllowed)
+			return overInArchive(sale)
 		case r.Desired == DesiredCancelled:
 			return fmt.Errorf("sale %s is cancelled: %w", sale, ErrNotAllowed)
 		}
@@ -69,6 +70,10 @@ func (s *Store) setDesired(ctx context.Context, sale string, d Desired, reason s
 		}
 	}
 	return fmt.Errorf("sale %s: its record keeps changing: %w", sale, ErrUnavailable)
+}
+
+func overInArchive(sale string) error {
+	return fmt.Errorf("sale %s is over, and only the archive has it: %w", sale, ErrNotAllowed)
 }
 
 // pushAll brings a desired state that is recorded to all buckets of a sale.

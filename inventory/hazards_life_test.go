@@ -92,35 +92,6 @@ func TestStock_T40_ARollbackOfALostStockSaysSoAndMakesNothingUp(t *testing.T) {
 	})
 }
 
-// H-22: what dead processes held, and what past sales used, stays for ever. A
-// beat, a lease and a hold all end by their deadline, and a cleanup leaves no key.
-func TestStock_H22_NoKeyIsLeftOfSalesThatAreOver(t *testing.T) {
-	eachRedis(t, func(t *testing.T, v *env) {
-		ctx := t.Context()
-		v.store.archive = newCaseArchive()
-		var first []string
-		for i := range 25 {
-			sale := v.spreadSale(t, []int64{2, 0}, func(s *Sale) { s.ID, s.Item = fmt.Sprint("s", i), fmt.Sprint("i", i) })
-			v.reserve(t, order(sale, homeUser(sale.ID, 2, 1, 0), 1), takenCode(0)) // by a gatherer
-			v.store.background.Wait()
-			must(t, second(v.store.SetDesired(ctx, sale.ID, DesiredCancelled)))
-			must(t, v.store.Cleanup(ctx, sale.ID))
-			keys, err := v.client.Keys(ctx, "*").Result()
-			must(t, err)
-			slices.Sort(keys)
-			if first == nil {
-				first = keys
-			}
-			if !slices.Equal(first, keys) {
-				t.Fatalf("after %d sales: %v, after one: %v", i+1, keys, first)
-			}
-		}
-		if jobs := v.client.HGetAll(ctx, leasesKey()).Val(); len(jobs) > 0 {
-			t.Errorf("leases that nobody needs: %v", jobs)
-		}
-	})
-}
-
 func second[T any](_ T, err error) error { return err }
 
 func TestStock_H22_WhatDeadReplicasHeldIsFree(t *testing.T) {

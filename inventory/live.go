@@ -14,7 +14,8 @@ type live struct {
 	line  line
 	// loans is the flow of loans at the last reading, to see one that stays on the road.
 	loans    atomic.Pointer[roadwork]
-	deficits sync.Map // loans whose deficit was told
+	deficits sync.Map     // loans whose deficit was told
+	retire   atomic.Int64 // when it is next taken off the list, ns of the store's clock
 	// orders that came here, and those of them that found no preheated stock.
 	orders, missed atomic.Int64
 }

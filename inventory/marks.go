@@ -54,10 +54,12 @@ func (m Mark) after(old Mark) Mark {
 }
 
 // Marks keeps marks outside of Redis, so that a Redis that forgot something
-// while no replica lived is found out. Save replaces all, whole or not at all.
+// while no replica lived is found out.
 type Marks interface {
 	Load() (map[string]Mark, error)
-	Save(map[string]Mark) error
+	// Save keeps these marks, whole or not at all, and drops those of the sales
+	// named after them.
+	Save(keep map[string]Mark, drop ...string) error
 }
 
 // markKeeper holds the marks of all sales, the kept ones and the new.
@@ -66,10 +68,11 @@ type markKeeper struct {
 
 	mu    sync.Mutex
 	known map[string]Mark
+	asked map[string]bool // sales that are unknown but for their mark, and were looked for
 }
 
 func newMarkKeeper(to Marks) (*markKeeper, error) {
-	k := &markKeeper{to: to, known: map[string]Mark{}}
+	k := &markKeeper{to: to, known: map[string]Mark{}, asked: map[string]bool{}}
 	if to == nil {
 		return k, nil
 	}
@@ -154,4 +157,38 @@ func (k *markKeeper) save(moved map[string]Mark) error {
 	}
 	k.known = all
 	return nil
+}
+
+// forget drops the mark of a sale that is in the archive for good.
+func (k *markKeeper) forget(sale string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, ok := k.known[sale]; !ok || k.to == nil {
+		return nil
+	}
+	rest := maps.Clone(k.known)
+	delete(rest, sale)
+	if err := k.to.Save(rest, sale); err != nil {
+		return fmt.Errorf("dropping the mark of sale %s: %w", sale, err)
+	}
+	k.known = rest
+	return nil
+}
+
+// strangers are the sales that have a mark and nothing else, each told once.
+func (k *markKeeper) strangers(entries []*entry) []string {
+	there := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		there[e.view.Sale.ID] = true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []string
+	for sale := range k.known {
+		if !there[sale] && !k.asked[sale] {
+			k.asked[sale] = true
+			all = append(all, sale)
+		}
+	}
+	return all
 }

@@ -30,7 +30,7 @@ func (n *notebook) Load() (map[string]Mark, error) {
 	return maps.Clone(n.kept), nil
 }
 
-func (n *notebook) Save(m map[string]Mark) error {
+func (n *notebook) Save(m map[string]Mark, _ ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.saves++

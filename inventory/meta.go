@@ -24,7 +24,9 @@ type record struct {
 	Desired        Desired  `json:"desired"`
 	DesiredVersion int64    `json:"desired_version"`
 	Reason         string   `json:"reason,omitempty"` // why weir itself paused it
-	Gone           bool     `json:"gone,omitempty"`   // its keys are deleted; the archive has it
+	Gone           bool     `json:"gone,omitempty"`   // the archive has it; its keys are deleted from now on
+	// Deleted is when no key was left, ms.
+	Deleted int64 `json:"deleted,omitempty"`
 }
 
 func parseMeta(sale, text string) (record, error) {
@@ -83,6 +85,25 @@ func (s *Store) readRecord(ctx context.Context, sale string) (record, string, er
 	}
 	r, err := parseMeta(sale, text)
 	return r, text, err
+}
+
+// amend changes a sale's record, if change says so, over whatever others do to
+// it at the same time. No record is nothing to change.
+func (s *Store) amend(ctx context.Context, sale string, change func(*record) (bool, error)) error {
+	for range maxSwaps {
+		r, text, err := s.readRecord(ctx, sale)
+		if err != nil || text == "" {
+			return err
+		}
+		if changed, err := change(&r); err != nil || !changed {
+			return err
+		}
+		code, err := s.runInt(ctx, &s.scripts.swap, []string{salesKey()}, sale, text, r.text())
+		if err != nil || code == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("sale %s: its record keeps changing: %w", sale, ErrUnavailable)
 }
 
 // mapRead: a failed read changed nothing.

@@ -52,6 +52,9 @@ func (s *Store) preheatOnce(ctx context.Context, sale Sale) (View, error) {
 	}
 	done, err := s.decide(sale, r, text)
 	if err == nil && text == "" {
+		if past, e := s.past(ctx, sale.ID); e == nil && past.view.Sale.Version == sale.Version {
+			return past.look(s.nano()), nil // long over
+		}
 		err = s.notArchived(ctx, sale.ID)
 	}
 	if err == nil && !done {
@@ -179,7 +182,7 @@ func (s *Store) writeAndSwitch(ctx context.Context, sale Sale, generation int64,
 		return errors.Join(err, standsIf(done))
 	}
 	if old.Gone {
-		return fmt.Errorf("%w, ended, and is in the archive", ErrSaleStarted)
+		return errInArchive()
 	}
 	if err := quota.hold(ctx); err != nil {
 		return err

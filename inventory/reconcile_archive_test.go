@@ -102,8 +102,8 @@ func TestReconcileBringsLedgerAndSQLArchiveTogether(t *testing.T) {
 	}
 	a, err := c.store.Audit(t.Context(), "demo")
 	check(t, err)
-	if _, sold, err := c.archive.Sale(t.Context(), "demo"); err != nil || sold != 3 || !a.OK || a.Level.Free != 0 {
-		t.Fatalf("%d sold, %v, %+v", sold, err, a)
+	if kept, err := c.archive.Sale(t.Context(), "demo"); err != nil || kept.Sold != 3 || !a.OK || a.Level.Free != 0 {
+		t.Fatalf("%d kept.Sold, %v, %+v", kept.Sold, err, a)
 	}
 	orders = append(orders, inventory.ShopOrder{Reservation: inventory.NewOrderID("demo", "eve"), Order: "S-eve", User: "eve", Quantity: 1, State: inventory.OrderPaid})
 	for range 2 {

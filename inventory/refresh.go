@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"time"
@@ -46,13 +47,16 @@ func (s *Store) entry(ctx context.Context, sale string) (*entry, error) {
 	if e, ok := s.views.Load().bySale[sale]; ok {
 		return e, nil
 	}
+	if e, ok := s.pastSales.Peek(sale); ok {
+		return e, nil
+	}
 	if err := s.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	if e, ok := s.views.Load().bySale[sale]; ok {
 		return e, nil
 	}
-	return nil, fmt.Errorf("sale %s: %w", sale, ErrUnknownSale)
+	return s.past(ctx, sale)
 }
 
 // chore is something to mend, done after the views are published.
@@ -73,9 +77,13 @@ func (s *Store) refresh(ctx context.Context) ([]chore, error) {
 		}
 		entries = append(entries, s.newEntry(r, old.bySale[id]))
 	}
-	entries = append(entries, s.lost(old, texts)...)
+	entries = append(entries, s.lost(ctx, old, texts)...)
 	sort.Slice(entries, func(i, j int) bool { return entries[i].view.Sale.ID < entries[j].view.Sale.ID })
-	return s.readLevels(ctx, old, entries, replicas)
+	chores, err := s.readLevels(ctx, old, entries, replicas)
+	if err == nil {
+		chores = slices.Concat(chores, s.retireChores(entries, texts), s.forgetPast(entries))
+	}
+	return chores, err
 }
 
 // readSales reads all records, says that this replica is alive, and counts
@@ -121,7 +129,7 @@ const beatFor = 2 * time.Second
 func (s *Store) newEntry(r record, old *entry) *entry {
 	e := &entry{
 		view: View{Sale: r.sale(), Desired: r.Desired, Generation: r.Generation, Reason: r.Reason, Gone: r.Gone},
-		tag:  saleTag(r.Plan.ID), desiredVersion: r.DesiredVersion,
+		tag:  saleTag(r.Plan.ID), desiredVersion: r.DesiredVersion, deleted: r.Deleted,
 	}
 	e.view.Preheat.Lead = max(time.Duration(r.Start-r.Preheated)*time.Millisecond, 0)
 	if old != nil && old.view.Generation == r.Generation {
@@ -134,15 +142,25 @@ func (s *Store) newEntry(r record, old *entry) *entry {
 }
 
 // lost keeps sales whose record is gone although this replica saw them change:
-// they are never open again, and never preheated anew by this process.
-func (s *Store) lost(old *snapshot, texts map[string]string) []*entry {
+// they are never open again, and never preheated anew by this process. One that
+// is in the archive for good is over and not lost.
+func (s *Store) lost(ctx context.Context, old *snapshot, texts map[string]string) []*entry {
 	var kept []*entry
 	for id, e := range old.bySale {
-		if _, ok := texts[id]; ok || e.seen() == 0 {
+		if _, ok := texts[id]; ok || e.seen() == 0 || e.gone() {
 			continue
 		}
 		gone := *e
 		if gone.view.Reason != gapReason {
+			sealed, err := s.sealed(ctx, id)
+			if err != nil {
+				s.log.Warn("asking the archive for a sale that Redis does not have", "sale", id, "error", err)
+				gone.view.Desired = DesiredPaused
+				kept = append(kept, &gone)
+			}
+			if err != nil || sealed {
+				continue
+			}
 			s.log.Error("STOCK LOST: Redis has forgotten the whole sale", "sale", id, "seen", e.seen())
 			s.seen.lost.Add(1)
 		}

@@ -130,7 +130,7 @@ func (s *Store) reserve(ctx context.Context, e *entry, o Order) (Result, error) 
 			return Result{}, err
 		}
 		if e == nil {
-			if _, ok := s.archived(o.Sale); ok { // since a moment ago
+			if _, ok := s.archived(ctx, o.Sale); ok { // since a moment ago
 				return s.reserveArchived(ctx, o)
 			}
 			s.seen.stale.Add(1)

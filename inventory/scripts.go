@@ -20,7 +20,7 @@ type script struct {
 type scripts struct {
 	reserve, accept, confirm, release, expire, extend, stuck, find, sweep, lend, restore, audit script
 	level, write, void, shut, desire, rearm                                                     script
-	begin, swap, pointer /* meta_switch */, revoke, end, leaseTags, lease, beat                 script
+	begin, swap, retire, pointer /* meta_switch */, revoke, end, leaseTags, lease, beat         script
 }
 
 func loadScripts() (*scripts, error) {
@@ -46,7 +46,7 @@ func loadScripts() (*scripts, error) {
 	}
 	for name, to := range map[string]*script{
 		"level": &sc.level, "bucket_void": &sc.void, "bucket_shut": &sc.shut, "meta_tags": &sc.leaseTags, "lease": &sc.lease, "beat": &sc.beat, "bucket_desire": &sc.desire, "bucket_rearm": &sc.rearm,
-		"meta_begin": &sc.begin, "meta_swap": &sc.swap, "meta_switch": &sc.pointer, "meta_revoke": &sc.revoke,
+		"meta_begin": &sc.begin, "meta_swap": &sc.swap, "meta_retire": &sc.retire, "meta_switch": &sc.pointer, "meta_revoke": &sc.revoke,
 		"meta_end": &sc.end,
 	} {
 		load(to, name, nil)

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -11,14 +12,10 @@ import (
 // When the sale's keys are gone it acts on the archive.
 // Errors: see settle.
 func (s *Store) Accept(ctx context.Context, sale, id string, attempt int, shopOrder string) (Reservation, error) {
-	if e, ok := s.archived(sale); ok {
-		return s.settleArchived(ctx, e, id, Reserved, attempt, shopOrder)
-	}
-	r, _, err := s.settle(ctx, sale, &s.scripts.accept, id, attempt, shopOrder)
-	if e, ok := s.archived(sale); ok && err != nil { // since a moment ago
-		return s.settleArchived(ctx, e, id, Reserved, attempt, shopOrder)
-	}
-	return r, err
+	return s.orArchived(ctx, sale, func() (Reservation, error) {
+		r, _, err := s.settle(ctx, sale, &s.scripts.accept, id, attempt, shopOrder)
+		return r, err
+	}, func() (Reservation, error) { return s.settleArchived(ctx, sale, id, Reserved, attempt, shopOrder) })
 }
 
 // Confirm marks the units as sold. On an expired reservation it is a late
@@ -26,13 +23,15 @@ func (s *Store) Accept(ctx context.Context, sale, id string, attempt int, shopOr
 // allows, otherwise refund_due, without an error: read the State. When the
 // sale's keys are gone it acts on the archive. Errors: see settle.
 func (s *Store) Confirm(ctx context.Context, sale, id string, attempt int, shopOrder string) (Reservation, error) {
-	if e, ok := s.archived(sale); ok {
-		return s.settleArchived(ctx, e, id, Confirmed, attempt, shopOrder)
-	}
+	return s.orArchived(ctx, sale, func() (Reservation, error) {
+		return s.confirm(ctx, sale, id, attempt, shopOrder)
+	}, func() (Reservation, error) { return s.settleArchived(ctx, sale, id, Confirmed, attempt, shopOrder) })
+}
+
+// confirm acts on Redis. A late payment for which too few units are free here
+// has some brought from other buckets.
+func (s *Store) confirm(ctx context.Context, sale, id string, attempt int, shopOrder string) (Reservation, error) {
 	r, short, err := s.settle(ctx, sale, &s.scripts.confirm, id, attempt, shopOrder, 0)
-	if e, ok := s.archived(sale); ok && err != nil { // since a moment ago
-		return s.settleArchived(ctx, e, id, Confirmed, attempt, shopOrder)
-	}
 	if err != nil || !short {
 		return r, err
 	}
@@ -47,14 +46,10 @@ func (s *Store) Confirm(ctx context.Context, sale, id string, attempt int, shopO
 // tombstone (state cancelled). A confirmed one is returned only with attempt 0.
 // When the sale's keys are gone it acts on the archive. Errors: see settle.
 func (s *Store) Release(ctx context.Context, sale, id string, attempt int) (Reservation, error) {
-	if e, ok := s.archived(sale); ok {
-		return s.settleArchived(ctx, e, id, Released, attempt, "")
-	}
-	r, _, err := s.settle(ctx, sale, &s.scripts.release, id, attempt)
-	if e, ok := s.archived(sale); ok && err != nil { // since a moment ago
-		return s.settleArchived(ctx, e, id, Released, attempt, "")
-	}
-	return r, err
+	return s.orArchived(ctx, sale, func() (Reservation, error) {
+		r, _, err := s.settle(ctx, sale, &s.scripts.release, id, attempt)
+		return r, err
+	}, func() (Reservation, error) { return s.settleArchived(ctx, sale, id, Released, attempt, "") })
 }
 
 // Expire frees a due hold after the shop said that it has no order.
@@ -86,17 +81,16 @@ func (s *Store) Find(ctx context.Context, id string) (Reservation, error) {
 		return Reservation{}, ErrUnknownReservation
 	}
 	sale, err := s.saleOfTag(ctx, id[:saleTagLen])
+	if errors.Is(err, ErrUnknownReservation) && s.archive != nil {
+		return s.findPast(ctx, id)
+	}
 	if err != nil {
 		return Reservation{}, err
 	}
-	if _, ok := s.archived(sale); ok {
-		return s.archive.Find(ctx, id)
-	}
-	r, _, err := s.settle(ctx, sale, &s.scripts.find, id)
-	if _, ok := s.archived(sale); ok && err != nil { // since a moment ago
-		return s.archive.Find(ctx, id)
-	}
-	return r, err
+	return s.orArchived(ctx, sale, func() (Reservation, error) {
+		r, _, err := s.settle(ctx, sale, &s.scripts.find, id)
+		return r, err
+	}, func() (Reservation, error) { return s.archive.Find(ctx, id) })
 }
 
 // settle runs one script on one reservation, atomically. The stored

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -62,6 +63,8 @@ type Store struct {
 	marks   *markKeeper
 	quota   *quotas
 
+	pastSales *lru.Cache[string, *entry] // of which only the archive is left
+
 	views      atomic.Pointer[snapshot]
 	refreshing chan struct{} // holds one token while a refresh runs
 	started    atomic.Int64  // number of refreshes begun
@@ -98,8 +101,13 @@ func New(c Config) (*Store, error) {
 	if c.Batch <= 0 || c.Batch > maxBatch {
 		c.Batch = maxBatch
 	}
+	past, err := lru.New[string, *entry](pastKnown)
+	if err != nil {
+		return nil, err
+	}
 	s := &Store{
-		redis: c.Redis, memory: c.Memory, replica: c.Replica, log: c.Log.With("replica", c.Replica), every: c.Refresh,
+		pastSales: past,
+		redis:     c.Redis, memory: c.Memory, replica: c.Replica, log: c.Log.With("replica", c.Replica), every: c.Refresh,
 		scripts: sc, share: c.Share, wait: c.Wait, batch: c.Batch, archive: c.Archive, marks: marks, quota: quota,
 		refreshing: make(chan struct{}, 1), born: time.Now(),
 	}

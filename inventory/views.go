@@ -1,6 +1,9 @@
 package inventory
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // entry is one sale in a snapshot. It is never changed after it was published,
 // except through live.
@@ -10,6 +13,7 @@ type entry struct {
 	tag  string // prefix of its order ids
 	// desiredVersion is the record's; the buckets' may lag behind.
 	desiredVersion int64
+	deleted        int64 // when its keys were gone, ms; 0 = they are not
 }
 
 // seen is how many changes this replica saw of all buckets.
@@ -51,6 +55,16 @@ func (s *Store) View(sale string) (View, bool) {
 		return View{}, false
 	}
 	return e.look(s.nano()), true
+}
+
+// Look is View, and asks Redis and the archive for a sale that this replica does
+// not know. Errors: ErrUnknownSale, ErrUnavailable.
+func (s *Store) Look(ctx context.Context, sale string) (View, error) {
+	e, err := s.entry(ctx, sale)
+	if err != nil {
+		return View{}, err
+	}
+	return e.look(s.nano()), nil
 }
 
 // ViewOfItem is the sale of an item that matters now: the open one, else the

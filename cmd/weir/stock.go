@@ -141,7 +141,7 @@ func (f markFile) Load() (map[string]inventory.Mark, error) {
 // Save implements inventory.Marks. Replicas may share the folder: one
 // writes at a time, a file of its own that it moves into place, and what another one knows of a sale
 // stays if it is further on.
-func (f markFile) Save(all map[string]inventory.Mark) error {
+func (f markFile) Save(keep map[string]inventory.Mark, drop ...string) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return err
 	}
@@ -157,7 +157,11 @@ func (f markFile) Save(all map[string]inventory.Mark) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(merged(before, all))
+	all := merged(before, keep)
+	for _, sale := range drop {
+		delete(all, sale)
+	}
+	text, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}

@@ -36,8 +36,8 @@ func TestStock_T31_WhatTheShopHasComesBack(t *testing.T) {
 			}
 			if archived {
 				eventually(t, 10*time.Second, "the archive has both", func() bool {
-					_, sold, err := w.p.archive.Sale(t.Context(), "demo")
-					return err == nil && sold == 3
+					kept, err := w.p.archive.Sale(t.Context(), "demo")
+					return err == nil && kept.Sold == 3
 				})
 			}
 			w, said := h.between(t, w, func() {

@@ -153,10 +153,8 @@ func (c *Console) oneOfLedger(ctx context.Context, sale string, f ledgerFilter, 
 	if err != nil && !errors.Is(err, inventory.ErrUnknownReservation) {
 		return err
 	}
-	if _, known := c.stock.View(sale); !known {
-		return inventory.ErrUnknownSale
-	}
-	return nil
+	_, err = c.stock.Look(ctx, sale)
+	return err
 }
 
 // ledgerHeap keeps the first limit rows of what it is given in any order, and

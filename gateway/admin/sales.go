@@ -148,10 +148,15 @@ func (c *Console) showSale(cl *call) (any, error) {
 	}
 	d, err := c.drafts.Find(cl.ctx, id)
 	if errors.Is(err, inventory.ErrUnknownSale) {
-		if v, ok := c.stock.View(id); ok { // Redis has lost it: what this replica saw
-			return c.withQuota(cl.ctx, c.showView(v)), nil
+		// Lost by Redis, so what this replica saw of it; or of old, in the archive alone.
+		v, err := c.stock.Look(cl.ctx, id)
+		if errors.Is(err, inventory.ErrUnknownSale) {
+			return nil, unknownSale(id)
 		}
-		return nil, unknownSale(id)
+		if err != nil {
+			return nil, err
+		}
+		return c.withQuota(cl.ctx, c.showView(v)), nil
 	}
 	if err != nil {
 		return nil, err

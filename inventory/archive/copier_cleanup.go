@@ -13,11 +13,11 @@ func (c *Copier) cleanup(ctx context.Context, done *Copied) error {
 	if !done.Complete {
 		return fmt.Errorf("sale %s stays in Redis: %s", done.Sale, done.Missing)
 	}
-	plan, _, err := c.config.Archive.Sale(ctx, done.Sale)
+	kept, err := c.config.Archive.Sale(ctx, done.Sale)
 	if err != nil {
 		return err
 	}
-	if done.Level.At.Before(plan.EndAt.Add(c.config.Horizon)) {
+	if done.Level.At.Before(kept.Plan.EndAt.Add(c.config.Horizon)) {
 		return nil
 	}
 	if err := c.prove(ctx, done); err != nil {

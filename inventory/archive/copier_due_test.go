@@ -147,7 +147,7 @@ func TestRunCopiesUntilItIsToldToStop(t *testing.T) {
 	go func() { ended <- c.Run(ctx) }()
 	for _, n := range []int64{1, 2} {
 		s.put(plan(3), row(int(n), inventory.Confirmed, 1))
-		for sold := int64(0); sold != n; _, sold, _ = d.Sale(t.Context(), "sale-1") {
+		for kept := (inventory.ArchivedSale{}); kept.Sold != n; kept, _ = d.Sale(t.Context(), "sale-1") {
 			select {
 			case <-passed:
 			case <-time.After(10 * time.Second):

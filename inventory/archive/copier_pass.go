@@ -141,7 +141,7 @@ func (p *pass) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, sold, err := p.c.config.Archive.Sale(ctx, p.sale.ID)
+	kept, err := p.c.config.Archive.Sale(ctx, p.sale.ID)
 	if err != nil {
 		return err
 	}
@@ -153,8 +153,8 @@ func (p *pass) judge(ctx context.Context) error {
 		d.Missing = fmt.Sprintf("%d units and %d reservations are still reserved", after.Reserved, d.Open)
 	case after.OnLoan != 0:
 		d.Missing = fmt.Sprintf("%d units are on loan between buckets", after.OnLoan)
-	case sold != after.Confirmed:
-		d.Missing = fmt.Sprintf("the archive has %d units sold, the ledger %d", sold, after.Confirmed)
+	case kept.Sold != after.Confirmed:
+		d.Missing = fmt.Sprintf("the archive has %d units sold, the ledger %d", kept.Sold, after.Confirmed)
 	default:
 		d.Complete = true
 	}

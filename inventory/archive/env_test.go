@@ -130,20 +130,20 @@ func checkArchive(t fataler, d *DB, sale string) map[string]inventory.Reservatio
 		confirmed += units(r)
 		return nil
 	}))
-	s, sold, err := d.Sale(context.Background(), sale)
+	kept, err := d.Sale(context.Background(), sale)
 	must(t, err)
-	if sold != confirmed || sold > s.Total {
-		t.Fatalf("sold %d, confirmed rows hold %d, total %d", sold, confirmed, s.Total)
+	if kept.Sold != confirmed || kept.Sold > kept.Plan.Total {
+		t.Fatalf("sold %d, confirmed rows hold %d, total %d", kept.Sold, confirmed, kept.Plan.Total)
 	}
 	return all
 }
 
 func wantSold(t testing.TB, d *DB, want int64) {
 	t.Helper()
-	_, sold, err := d.Sale(t.Context(), "sale-1")
+	kept, err := d.Sale(t.Context(), "sale-1")
 	must(t, err)
-	if sold != want {
-		t.Fatalf("sold %d, want %d", sold, want)
+	if kept.Sold != want {
+		t.Fatalf("sold %d, want %d", kept.Sold, want)
 	}
 }
 

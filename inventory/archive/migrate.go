@@ -10,7 +10,8 @@ import (
 
 // migrations make the tables, in order; their count is the schema's version.
 // One that was published is never changed, only followed by another. Times are
-// Unix milliseconds, 0 = none. sold counts the units of confirmed rows; the
+// Unix milliseconds, 0 = none. sealed is the state that a sale was left in when
+// its keys were deleted. sold counts the units of confirmed rows; the
 // database itself refuses to hold more than total.
 func migrations() []string {
 	return []string{`
@@ -44,7 +45,8 @@ CREATE TABLE reservations (
 );
 CREATE INDEX reservations_by_sale ON reservations (sale, id);
 CREATE INDEX reservations_by_user ON reservations (sale, usr);
-CREATE INDEX reservations_by_order ON reservations (shop_order) WHERE shop_order <> ''`,
+CREATE INDEX reservations_by_order ON reservations (shop_order) WHERE shop_order <> ''`, `
+ALTER TABLE sales ADD COLUMN sealed TEXT NOT NULL DEFAULT ''`,
 	}
 }
 

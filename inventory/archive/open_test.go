@@ -93,10 +93,41 @@ func TestManyMayOpenANewArchiveAtOnce(t *testing.T) {
 			})
 		}
 		group.Wait()
-		var n int
-		must(t, open(t, dsn).read.QueryRow("SELECT count(*) FROM archive_schema").Scan(&n))
-		if n != len(migrations()) {
-			t.Fatalf("%d schema rows, want %d", n, len(migrations()))
+		var n, version int
+		must(t, open(t, dsn).read.QueryRow("SELECT count(*), max(version) FROM archive_schema").Scan(&n, &version))
+		if n != 1 || version != len(migrations()) {
+			t.Fatalf("%d schema rows up to %d, want one, %d", n, version, len(migrations()))
+		}
+	})
+}
+
+func TestAnArchiveOfAnOlderWeirIsBroughtForward(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, dsn string) {
+		d := open(t, dsn)
+		save(t, d, plan(1), row(1, inventory.Confirmed, 1))
+		for _, undo := range []string{"ALTER TABLE sales DROP COLUMN sealed", "DELETE FROM archive_schema", "INSERT INTO archive_schema (version) VALUES (1)"} {
+			_, err := d.write.Exec(undo)
+			must(t, err)
+		}
+		must(t, d.Close())
+		d = open(t, dsn)
+		wantState(t, d, row(1, "", 0).ID, inventory.Confirmed)
+		if kept, err := d.Sale(t.Context(), "sale-1"); err != nil || kept.Left != "" || kept.Sold != 1 {
+			t.Fatalf("%+v, %v", kept, err)
+		}
+	})
+}
+
+func TestASealedSaleStaysSealed(t *testing.T) {
+	each(t, func(t *testing.T, d *DB) {
+		wantError(t, d.Seal(t.Context(), "sale-1", inventory.DesiredOn), inventory.ErrUnknownSale)
+		save(t, d, plan(2), row(1, inventory.Confirmed, 1))
+		for range 2 {
+			must(t, d.Seal(t.Context(), "sale-1", inventory.DesiredCancelled))
+			save(t, d, plan(2), row(2, inventory.Released, 1)) // a copy that comes late
+			if kept, err := d.Sale(t.Context(), "sale-1"); err != nil || kept.Left != inventory.DesiredCancelled || kept.Sold != 1 {
+				t.Fatalf("%+v, %v", kept, err)
+			}
 		}
 	})
 }

@@ -26,11 +26,22 @@ func (d *DB) find(ctx context.Context, q querier, id string) (inventory.Reservat
 	return list[0], nil
 }
 
-// Sale is the archived plan of the highest version seen, and how many units are
-// confirmed, or inventory.ErrUnknownSale.
-func (d *DB) Sale(ctx context.Context, id string) (inventory.Sale, int64, error) {
+// Sale is what is archived of a sale, or inventory.ErrUnknownSale.
+func (d *DB) Sale(ctx context.Context, id string) (inventory.ArchivedSale, error) {
 	s, err := d.sale(ctx, d.read, id, "")
-	return s.plan, s.sold, err
+	return inventory.ArchivedSale{Plan: s.plan, Sold: s.sold, Left: s.sealed}, err
+}
+
+// Seal notes that the sale's keys are deleted, see inventory.Archive.
+func (d *DB) Seal(ctx context.Context, id string, left inventory.Desired) error {
+	return d.transaction(ctx, func(tx *sql.Tx) error {
+		s, err := d.sale(ctx, tx, id, d.dialect.lockRow)
+		if err != nil || s.sealed == left {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, d.dialect.text("UPDATE sales SET sealed = $1 WHERE id = $2"), string(left), id)
+		return unavailable(err)
+	})
 }
 
 // saleRow is a row of sales.
@@ -39,13 +50,14 @@ type saleRow struct {
 	version int64
 	total   int64
 	sold    int64
+	sealed  inventory.Desired
 }
 
 func (d *DB) sale(ctx context.Context, q querier, id, lock string) (saleRow, error) {
 	var s saleRow
 	var plan []byte
-	row := q.QueryRowContext(ctx, d.dialect.text("SELECT plan, version, total, sold FROM sales WHERE id = $1")+lock, toText(id))
-	err := row.Scan(&plan, &s.version, &s.total, &s.sold)
+	row := q.QueryRowContext(ctx, d.dialect.text("SELECT plan, version, total, sold, sealed FROM sales WHERE id = $1")+lock, toText(id))
+	err := row.Scan(&plan, &s.version, &s.total, &s.sold, &s.sealed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, fmt.Errorf("archived sale %q: %w", id, inventory.ErrUnknownSale)
 	}
