@@ -66,7 +66,7 @@ func (o *observer) lied(asked time.Time) (time.Duration, bool) {
 // TestSoldOut_NobodyIsToldSoWhileAUnitHasBeenFreeForHalfASecond: three replicas,
 // buyers who ask the mark first and then Redis, units that come back at any
 // time on any replica. None reads the views meanwhile, which would only help.
-func TestSoldOut_NobodyIsToldSoWhileAUnitHasBeenFreeForHalfASecond(t *testing.T) { // H-20, S2-5
+func TestStock_H20_NobodyIsToldSoldOutWhileAUnitHasBeenFreeForHalfASecond(t *testing.T) { // S2-5
 	v := realEnv(t)
 	sale := v.spreadSale(t, []int64{2, 0, 0, 1, 0}, nil)
 	o := &observer{client: v.client}
@@ -185,7 +185,7 @@ func (st *soldOutStorm) use(s *Store, o Order) {
 
 // TestSoldOut_NoMarkOutlivesAReturnedUnit: three replicas that were told sold
 // out up to the last moment, one of which never reads again.
-func TestSoldOut_NoMarkOutlivesAReturnedUnit(t *testing.T) { // H-20, T-21
+func TestStock_H20_NoMarkOutlivesAReturnedUnit(t *testing.T) { // T-21
 	eachRedis(t, func(t *testing.T, v *env) {
 		sale := v.spreadSale(t, []int64{1, 0, 0}, nil)
 		o := order(sale, homeUser(sale.ID, 3, 0, 0), 1)

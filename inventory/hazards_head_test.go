@@ -59,6 +59,33 @@ func (v *env) bucketSteps(t *testing.T, sale Sale) map[string]func() error {
 	}
 }
 
+// H-7: Lua takes nothing back. A script that meets a key of another type stops
+// before its first write, whichever key and script it is.
+func TestStock_H07_AKeyOfAnotherTypeStopsEveryScriptBeforeItWrites(t *testing.T) {
+	eachRedis(t, func(t *testing.T, v *env) {
+		ctx := t.Context()
+		sale := v.openSale(t, 40, func(s *Sale) { s.Buckets = 2 })
+		steps := v.bucketSteps(t, sale)
+		b := v.buckets(sale.ID)[0]
+		for _, key := range b.keys() {
+			must(t, v.client.Rename(ctx, key, key+" aside").Err())
+			must(t, v.client.Set(ctx, key, "x", 0).Err())
+			for name, step := range steps {
+				before := stockKeys(t, v.client)
+				err := step()
+				if definite := errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrOutcomeUnknown); err == nil || v.real != nil && !definite { // miniredis wraps the reply in another
+					t.Errorf("%s with another %s: %v", name, key, err)
+				}
+				if !maps.Equal(before, stockKeys(t, v.client)) {
+					t.Fatalf("%s with another %s changed something", name, key)
+				}
+			}
+			must(t, v.client.Rename(ctx, key+" aside", key).Err())
+		}
+		checkInvariant(t, v.store, sale.ID)
+	})
+}
+
 // H-7: a script that meets a head without one of its fields, or with a word for
 // a number, stops before its first write and says which field.
 func TestStock_H07_ABrokenHeadStopsEveryScriptBeforeItWrites(t *testing.T) {

@@ -109,10 +109,13 @@ func stockKeys(t *testing.T, c redis.Cmdable) map[string]string {
 	must(t, err)
 	all := map[string]string{}
 	for _, k := range keys {
-		if c.Type(t.Context(), k).Val() == "list" {
+		switch c.Type(t.Context(), k).Val() {
+		case "list":
 			all[k] = fmt.Sprintf("%q", c.LRange(t.Context(), k, 0, -1).Val())
-		} else {
+		case "hash":
 			all[k] = fmt.Sprintf("%q", c.HGetAll(t.Context(), k).Val())
+		default:
+			all[k] = c.Get(t.Context(), k).Val()
 		}
 	}
 	return all

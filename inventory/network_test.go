@@ -80,10 +80,10 @@ func (v *env) linked(t *testing.T) *link {
 	return newLink(t, "unix", v.real.socket)
 }
 
-// TestLostReply: the script ran, its answer did not arrive. The caller learns
+// The script ran, its answer did not arrive. The caller learns
 // that the outcome is unknown, nothing is sent twice, and asking again with the
 // same id tells what happened.
-func TestLostReply_IsUnknownOnceAndKnownAfterwards(t *testing.T) { // T-15, H-2, H-4
+func TestStock_H04_ALostReplyIsUnknownAndTheClientSendsNothingTwice(t *testing.T) { // T-15, H-2
 	clients := map[string]func(addr string) redis.UniversalClient{
 		"one server": func(addr string) redis.UniversalClient {
 			return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: time.Second})

@@ -320,22 +320,6 @@ func TestReserve_ScriptFlushInBetweenIsNotNoticed(t *testing.T) { // T-32
 	})
 }
 
-func TestReserve_AKeyOfTheWrongTypeIsAnErrorAndNothingIsTaken(t *testing.T) { // H-7
-	eachRedis(t, func(t *testing.T, v *env) {
-		for i, key := range []func(bucket) string{bucket.ledgerKey, bucket.buyersKey, bucket.holdsKey, bucket.attemptsKey} {
-			sale := v.openSale(t, 3, func(s *Sale) { s.ID, s.Item = "s"+num(int64(i)), "i"+num(int64(i)) })
-			must(t, v.client.Set(t.Context(), key(v.bucket(sale.ID)), "x", 0).Err())
-			_, err := v.store.Reserve(t.Context(), order(sale, "ann", 1))
-			if err == nil || v.real != nil && !errors.Is(err, ErrUnavailable) { // miniredis wraps the reply in another
-				t.Fatal(err)
-			}
-			v.level(t, sale.ID, 3, 0, 0)
-			must(t, v.client.Del(t.Context(), key(v.bucket(sale.ID))).Err())
-			checkInvariant(t, v.store, sale.ID)
-		}
-	})
-}
-
 // parallel runs n calls at once and fails on any error.
 func parallel(t *testing.T, n int, call func(i int) error) {
 	t.Helper()

@@ -86,7 +86,7 @@ func TestRelease_InParallelGivesTheUnitBackOnce(t *testing.T) { // T-18, T-19
 	})
 }
 
-func TestRelease_BeforeTheReserveLeavesATombstone(t *testing.T) { // T-18c, H-3
+func TestStock_H03_AReleaseBeforeTheReserveLeavesATombstone(t *testing.T) { // T-18c
 	eachRedis(t, func(t *testing.T, v *env) {
 		sale := v.openSale(t, 10, nil)
 		o := order(sale, "ann", 1)

@@ -39,7 +39,7 @@ func uneven(count []int) bool {
 	return high-low > 1
 }
 
-func TestTags_DifferByAtMostOneBucketAMaster(t *testing.T) { // H-15
+func TestStock_H15_BucketsDifferByAtMostOneAMaster(t *testing.T) {
 	for _, masters := range []int{1, 3, 5, 10} {
 		byslot := evenSlots(masters)
 		for n := masters; n <= maxBuckets; n++ {

@@ -47,7 +47,7 @@ func TestViews_OfAnotherReplicaFollow(t *testing.T) {
 	})
 }
 
-func TestSoldOut_IsClearedByAReturnedUnit(t *testing.T) { // T-21, H-20
+func TestStock_H20_SoldOutIsClearedByAReturnedUnit(t *testing.T) { // T-21
 	eachRedis(t, func(t *testing.T, v *env) {
 		ctx, s := t.Context(), v.store
 		sale := v.openSale(t, 1, nil)
