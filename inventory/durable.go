@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,10 +54,23 @@ func (s *Store) runOnce(ctx context.Context, sc *script, keys []string, args []a
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", sc.name, ErrUnavailable, err)
 	}
-	// WAIT speaks of the writes of its own connection.
+	v, err := s.runAndWait(ctx, node, false, sc, keys, args)
+	if to := s.askedTo(ctx, err); to != nil {
+		return s.runAndWait(ctx, to, true, sc, keys, args)
+	}
+	return v, err
+}
+
+// runAndWait runs a script on one server, and waits on the same connection:
+// WAIT speaks of the writes of its own one.
+func (s *Store) runAndWait(ctx context.Context, node *redis.Client, ask bool, sc *script, keys []string, args []any) (any, error) {
 	conn := node.Conn()
 	defer conn.Close()
-	v, err := s.runBy(ctx, conn, sc, keys, args)
+	var by processor = conn
+	if ask {
+		by = asking{conn}
+	}
+	v, err := s.runBy(ctx, by, sc, keys, args)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +82,42 @@ func (s *Store) runOnce(ctx context.Context, sc *script, keys []string, args []a
 		return nil, fmt.Errorf("%s: %w: %d of %d replicas confirmed it within %v", sc.name, ErrOutcomeUnknown, n, s.wait.Replicas, s.wait.Timeout)
 	}
 	return v, nil
+}
+
+// asking sends ASKING before each command, which holds for one: the slot is
+// still on its way to that server.
+type asking struct{ conn *redis.Conn }
+
+func (a asking) Process(ctx context.Context, cmd redis.Cmder) error {
+	pipe := a.conn.Pipeline()
+	pipe.Do(ctx, "ASKING")
+	_ = pipe.Process(ctx, cmd) // only puts it in line
+	_, _ = pipe.Exec(ctx)
+	return cmd.Err()
+}
+
+// askedTo is the master that an ASK names; nil when it is none or unknown. A
+// client's connection to one server follows nothing by itself.
+func (s *Store) askedTo(ctx context.Context, err error) (to *redis.Client) {
+	var reply redis.Error
+	cluster, ok := s.redis.(*redis.ClusterClient)
+	if !ok || !errors.As(err, &reply) {
+		return nil
+	}
+	f := strings.Fields(reply.Error())
+	if len(f) != 3 || f[0] != "ASK" {
+		return nil
+	}
+	var mu sync.Mutex
+	_ = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if node.Options().Addr == f[2] {
+			to = node
+		}
+		return nil
+	})
+	return to
 }
 
 // master is the client of the server that has a key.

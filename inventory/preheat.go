@@ -99,6 +99,7 @@ func (s *Store) preheat(ctx context.Context, sale Sale, quota *freeze) error {
 	switched, e := s.finish(after, sale.ID, generation)
 	if e != nil {
 		s.log.Error("cleaning up after a preheat; it is tried again later", "sale", sale.ID, "error", e)
+		s.tidyAt.Store(0)
 	}
 	if switched || errors.Is(err, errStands) {
 		return nil
@@ -268,6 +269,32 @@ func (s *Store) written(ctx context.Context, sale string, generation int64) ([]b
 		return nil, mapRead(err)
 	}
 	return bucketsOf(sale, generation, strings.Fields(tags)), nil
+}
+
+const (
+	// tidyEvery is how often a replica looks for a preheat that died.
+	tidyEvery = 30 * time.Second
+	tidySoon  = time.Second // while one may yet end, or could not be cleaned up after
+)
+
+// tidyChore cleans up after a preheat that died or could not undo what it wrote,
+// here or elsewhere, also when it had shut nothing yet.
+func (s *Store) tidyChore() []chore {
+	now := s.nano()
+	if now < s.tidyAt.Load() {
+		return nil
+	}
+	s.tidyAt.Store(now + int64(tidyEvery))
+	return []chore{func(ctx context.Context) error {
+		code, generation, sale, err := s.begin(ctx, "")
+		if err == nil && code == beginDead {
+			_, err = s.finish(ctx, sale, generation)
+		}
+		if err != nil || code == beginBusy {
+			s.tidyAt.Store(now + int64(tidySoon))
+		}
+		return err
+	}}
 }
 
 // heal opens a bucket in force that a dead preheat has shut.

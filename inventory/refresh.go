@@ -81,7 +81,7 @@ func (s *Store) refresh(ctx context.Context) ([]chore, error) {
 	sort.Slice(entries, func(i, j int) bool { return entries[i].view.Sale.ID < entries[j].view.Sale.ID })
 	chores, err := s.readLevels(ctx, old, entries, replicas)
 	if err == nil {
-		chores = slices.Concat(chores, s.retireChores(entries, texts), s.forgetPast(entries))
+		chores = slices.Concat(chores, s.retireChores(entries, texts), s.forgetPast(entries), s.tidyChore())
 	}
 	return chores, err
 }

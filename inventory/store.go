@@ -72,6 +72,8 @@ type Store struct {
 	alarmed    atomic.Int64  // when an alarm was last logged, Unix ns
 	seen       counters
 
+	tidyAt atomic.Int64 // when dead preheats are looked for next, ns of the store's clock
+
 	born   time.Time
 	coarse atomic.Int64 // ns since born, while Run keeps it up
 	// background counts flights and gatherers on their way; each has a deadline.
