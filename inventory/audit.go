@@ -41,7 +41,7 @@ func (s *Store) Audit(ctx context.Context, sale string) (Audit, error) {
 		if err != nil {
 			return Audit{}, err
 		}
-		a.found(proved, fmt.Sprintf("bucket %d changed during every walk", i), b.compare()...)
+		a.found(proved, fmt.Sprintf("bucket %d changed during every walk", i), append(b.compare(), b.unkept(e, c)...)...)
 		heads[i] = &head{level: b.level, at: b.at}
 	}
 	if a.Level = addUpLevels(sale, heads); !a.Proved {
@@ -60,6 +60,22 @@ func (s *Store) Audit(ctx context.Context, sale string) (Audit, error) {
 	a.OK = a.Proved && len(a.Differences) == 0
 	a.Differences = a.Differences[:min(len(a.Differences), maxShown)]
 	return a, nil
+}
+
+// unkept lists the wins that this replica told and that the ledger has no more,
+// while the sale is paused for a person to look at: who resumes it has judged.
+func (b *books) unkept(e *entry, c *cell) []string {
+	var d []string
+	if e.view.Desired != DesiredPaused {
+		return nil
+	}
+	for _, r := range c.unkept.all() {
+		if have := b.records[r.ID].state; have != r.State && have != Confirmed {
+			d = append(d, fmt.Sprintf("bucket %d: reservation %s: %d units were told to %q as his, the ledger says %q, and none are left for him",
+				c.index, r.ID, r.Quantity, r.User, have))
+		}
+	}
+	return d
 }
 
 // found notes what a walk found, or that it came to nothing.

@@ -121,6 +121,7 @@ func (s *Store) tell(ctx context.Context, e *entry, c *cell) error {
 		}
 		told[r.ID] = true
 		if err != nil {
+			c.unkept.add(r)
 			s.log.Error("STOCK LOST: a win cannot be restored", "sale", r.Sale, "reservation", r.ID, "user", r.User, "error", err)
 			faults = append(faults, err)
 		}

@@ -38,6 +38,7 @@ type cell struct {
 	flights flights
 	recent  recent
 	untold  untold
+	unkept  untold // wins that cannot be told again: their units are another's now
 
 	level atomic.Pointer[head] // the last reading
 	arm   sync.Mutex           // one arming at a time
