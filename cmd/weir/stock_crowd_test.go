@@ -219,17 +219,21 @@ func changes(t *testing.T, n *redistest.Node) (sum int64) {
 }
 
 func TestStock_ACrowdOnSentinelWhoseMasterDies(t *testing.T) {
-	s := redistest.Sentinel(t, careful()...)
-	c := forRush(t, onSentinel(t, s))
-	c.Stock.WaitReplicas = 1
-	one, two := twoOn(t, c)
-	crowd := gatherRush(t, rushBuyers, one, two)
-	crowd.run(t, 8, func() {
-		victim := s.Master()
-		victim.Kill()
-		s.WaitFailover(t, victim)
-		victim.Start()
-	})
-	crowd.afterAPause(t)
-	crowd.sellsAll(t)
+	for name, wait := range map[string]int{"with a replica's word": 1, "without": 0} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Sentinel(t, careful()...)
+			c := forRush(t, onSentinel(t, s))
+			c.Stock.WaitReplicas = wait
+			one, two := twoOn(t, c)
+			crowd := gatherRush(t, rushBuyers, one, two)
+			crowd.run(t, 8, func() {
+				victim := s.Master()
+				victim.Kill()
+				s.WaitFailover(t, victim)
+				victim.Start()
+			})
+			crowd.afterAPause(t)
+			crowd.sellsAll(t)
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -146,6 +147,33 @@ func TestStock_H2_ALostReplyIsOneUnitInEveryStateOfTheSale(t *testing.T) {
 				w.noneBought(t, buyers)
 			}
 		})
+	}
+}
+
+// TestStock_H2_ALostReplyIsToldAtItsAddressWhenAllIsSold: others buy what was
+// free, and then the units of holds that ran out. From memory everybody is told
+// that all is sold; where he was sent each finds what became of his own order.
+func TestStock_H2_ALostReplyIsToldAtItsAddressWhenAllIsSold(t *testing.T) {
+	c, proxy := behindProxy(t, redistest.Single(t))
+	w := boot(t, c)
+	buyers := leftUnsure(t, w, proxy)
+	for n := 0; w.invariant("demo").Free > 0; n++ {
+		w.sells(fmt.Sprint("other", n))
+	}
+	for _, u := range buyers {
+		u.learns(t)
+	}
+	for n := range 2 { // the units of the two that were executed
+		late := w.person(fmt.Sprint("late", n))
+		pass := late.mustPass("demo")
+		eventually(t, 15*time.Second, "a hold runs out", func() bool { return late.buy(pass).status == http.StatusSeeOther })
+	}
+	for _, u := range buyers {
+		u.told(t, "sold_out")
+		u.learns(t)
+	}
+	if l := w.settled(); l.Confirmed != l.Total || int64(len(w.orders())) != l.Total {
+		t.Errorf("want all sold: %+v, %d orders", l, len(w.orders()))
 	}
 }
 
