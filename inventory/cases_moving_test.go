@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -214,4 +216,31 @@ func oneGeneration(t *testing.T, c *redistest.RedisCluster) bool {
 		}
 	}
 	return len(all) == 1
+}
+
+// TestStock_H15_OnAClusterBucketsDifferByAtMostOneAMaster: where they lie is
+// asked of the servers.
+func TestStock_H15_OnAClusterBucketsDifferByAtMostOneAMaster(t *testing.T) {
+	c := redistest.Cluster(t, 5, 0)
+	s := newStore(t, c.Client(t, nil), false)
+	for _, buckets := range []int{3, 5, 10, 13} {
+		now, err := s.redis.Time(t.Context()).Result()
+		must(t, err)
+		sale := planned()
+		sale.ID, sale.Item, sale.Total = fmt.Sprint("b", buckets), fmt.Sprint("i", buckets), 1000
+		sale.Buckets, sale.StartAt, sale.EndAt = buckets, time.Time{}, now.Add(time.Hour)
+		must(t, second(s.Preheat(t.Context(), sale)))
+		at := map[*redistest.Node]int{}
+		for _, m := range c.Masters() {
+			at[m] = 0
+		}
+		for _, b := range bucketsIn(s, sale.ID) {
+			n, _ := c.MasterOfKey(b.headKey())
+			at[n]++
+		}
+		counts := slices.Sorted(maps.Values(at))
+		if len(counts) != 5 || counts[4]-counts[0] > 1 {
+			t.Errorf("%d buckets on five masters: %v", buckets, counts)
+		}
+	}
 }

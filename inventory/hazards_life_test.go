@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,15 +218,17 @@ func casesOnReal(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("*_test.go")
 	must(t, err)
-	calls := map[string][]string{}
+	calls, cases := map[string][]string{}, map[string][]string{}
 	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution|parser.ParseComments)
 		must(t, err)
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {
 				continue
 			}
+			cases[fn.Name.Name] = namedCases(set, f, fn)
 			ast.Inspect(fn, func(n ast.Node) bool {
 				if id, ok := n.(*ast.Ident); ok && id.Name != fn.Name.Name {
 					calls[fn.Name.Name] = append(calls[fn.Name.Name], id.Name)
@@ -245,14 +248,35 @@ func casesOnReal(t *testing.T) map[string]bool {
 		seen[name] = true
 		return slices.ContainsFunc(calls[name], func(called string) bool { return reaches(called, seen) })
 	}
-	found, named := map[string]bool{}, regexp.MustCompile(`^Test(Stock_[HT]\d+[a-z]?|Model)`)
-	for name := range calls {
-		if c := named.FindString(name); c != "" {
+	found := map[string]bool{}
+	for name, all := range cases {
+		for _, c := range all {
 			found[c] = found[c] || reaches(name, map[string]bool{})
 		}
 	}
-	if len(found) < 20 {
+	if len(found) < 40 {
 		t.Fatalf("only %d cases found", len(found))
 	}
+	t.Logf("%d cases", len(found))
 	return found
+}
+
+// namedCases are the cases that a test has in its name or in what is said at its head.
+func namedCases(set *token.FileSet, f *ast.File, fn *ast.FuncDecl) (all []string) {
+	if !strings.HasPrefix(fn.Name.Name, "Test") {
+		return nil
+	}
+	said := fn.Doc.Text() + " " + fn.Name.Name
+	for _, c := range f.Comments {
+		if set.Position(c.Pos()).Line == set.Position(fn.Pos()).Line {
+			said += " " + c.Text()
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?:^|[ _,(])([HT])-?0?(\d+[a-z]?)(?:[^\d]|$)`).FindAllStringSubmatch(said, -1) {
+		all = append(all, m[1]+"-"+m[2])
+	}
+	if strings.HasPrefix(fn.Name.Name, "TestModel") {
+		all = append(all, fn.Name.Name)
+	}
+	return all
 }
