@@ -3,6 +3,8 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 )
 
@@ -25,6 +27,8 @@ type Audit struct {
 // scripts tell the walk what changes meanwhile, so each bucket is proved for one
 // moment. Then it compares the loan books, first what was accepted and then what
 // was lent, so that no loan is seen on one side only because it was on its way.
+// Every hold must stand in a list that frees it, and the archive, read before
+// the ledger, must not know more than it.
 // Where that does not come off a few times, the audit is not OK and says so.
 func (s *Store) Audit(ctx context.Context, sale string) (Audit, error) {
 	e, err := s.entry(ctx, sale)
@@ -35,13 +39,23 @@ func (s *Store) Audit(ctx context.Context, sale string) (Audit, error) {
 		return s.auditArchive(ctx, e)
 	}
 	a := Audit{Proved: true}
+	rows, err := s.archivedRows(ctx, sale)
+	if err != nil {
+		a.found(false, fmt.Sprintf("the archive cannot be read (%v)", err))
+		rows = nil
+	}
 	heads := make([]*head, len(e.cells))
 	for i, c := range e.cells {
 		b, proved, err := s.proveBucket(ctx, e, c)
 		if err != nil {
 			return Audit{}, err
 		}
-		a.found(proved, fmt.Sprintf("bucket %d changed during every walk", i), append(b.compare(), b.unkept(e, c)...)...)
+		a.found(proved, fmt.Sprintf("bucket %d changed during every walk", i), slices.Concat(b.compare(), b.unkept(e, c), b.behind(i, rows))...)
+		holds, proved, err := s.unlisted(ctx, c, b)
+		if err != nil {
+			return Audit{}, err
+		}
+		a.found(proved, fmt.Sprintf("the holds of bucket %d changed during the walk", i), holds...)
 		heads[i] = &head{level: b.level, at: b.at}
 	}
 	if a.Level = addUpLevels(sale, heads); !a.Proved {
@@ -51,6 +65,9 @@ func (s *Store) Audit(ctx context.Context, sale string) (Audit, error) {
 	}
 	if a.Level.Total != e.view.Sale.Total {
 		a.found(true, "", fmt.Sprintf("the buckets were planned with %d units, the sale with %d", a.Level.Total, e.view.Sale.Total))
+	}
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		a.found(true, "", fmt.Sprintf("reservation %s is %s in the archive, and the ledger does not have it", id, rows[id]))
 	}
 	loans, proved, err := s.compareLoans(ctx, e)
 	if err != nil {

@@ -30,10 +30,12 @@ type booked struct {
 	state    State
 	quantity int64
 	user     string
+	attempt  int
+	open     bool // that attempt is
 }
 
 func (b *books) note(r Reservation) {
-	b.records[r.ID] = booked{state: r.State, quantity: r.Quantity, user: r.User}
+	b.records[r.ID] = booked{state: r.State, quantity: r.Quantity, user: r.User, attempt: r.Attempt, open: !r.AttemptUntil.IsZero()}
 }
 
 func (b *books) count(user, text string) error {

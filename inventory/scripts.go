@@ -18,9 +18,9 @@ type script struct {
 
 // scripts are all scripts of the package; lua/<name>.lua says what each does.
 type scripts struct {
-	reserve, accept, confirm, release, expire, extend, stuck, find, sweep, lend, restore, audit script
-	level, write, void, shut, desire, rearm                                                     script
-	begin, swap, retire, pointer /* meta_switch */, revoke, end, leaseTags, lease, beat         script
+	reserve, accept, confirm, release, expire, extend, stuck, find, sweep, lend, restore, audit, listed script
+	level, write, void, shut, desire, rearm                                                             script
+	begin, swap, retire, pointer /* meta_switch */, revoke, end, leaseTags, lease, beat                 script
 }
 
 func loadScripts() (*scripts, error) {
@@ -40,7 +40,7 @@ func loadScripts() (*scripts, error) {
 	}
 	for name, to := range map[string]*script{
 		"reserve": &sc.reserve, "accept": &sc.accept, "confirm": &sc.confirm, "release": &sc.release,
-		"expire": &sc.expire, "extend": &sc.extend, "lend": &sc.lend, "restore": &sc.restore, "stuck": &sc.stuck, "find": &sc.find, "sweep": &sc.sweep, "audit": &sc.audit, "bucket_write": &sc.write,
+		"expire": &sc.expire, "extend": &sc.extend, "lend": &sc.lend, "restore": &sc.restore, "stuck": &sc.stuck, "find": &sc.find, "sweep": &sc.sweep, "audit": &sc.audit, "listed": &sc.listed, "bucket_write": &sc.write,
 	} {
 		load(to, name, common)
 	}
