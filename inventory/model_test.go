@@ -140,10 +140,14 @@ func (h *history) compare() {
 	}
 }
 
-// histories sets how many rapid makes: n, or with WEIR_LONG=1 in the environment
-// RAPID_CHECKS, 2000 if that is empty.
-func histories(t *testing.T, n int) {
+// histories sets how many rapid makes: n on miniredis, six times as many on a
+// real server, or with WEIR_LONG=1 in the environment RAPID_CHECKS, 2000 if that
+// is empty.
+func (v *env) histories(t *testing.T, n int) {
 	t.Helper()
+	if v.real != nil {
+		n *= 6
+	}
 	if os.Getenv("WEIR_LONG") == "1" {
 		n = 2000
 		if text := os.Getenv("RAPID_CHECKS"); text != "" {
@@ -159,10 +163,11 @@ func histories(t *testing.T, n int) {
 }
 
 // TestModel_AnyOrderOfStepsEndsWhereTheModelEnds: 25 histories of each expiry
-// on each Redis, about 30 steps each, the books proved after every step.
+// on miniredis and 150 on a real server, about 30 steps each, the books proved
+// after every step.
 func TestModel_AnyOrderOfStepsEndsWhereTheModelEnds(t *testing.T) {
-	histories(t, 25)
 	eachRedis(t, func(t *testing.T, v *env) {
+		v.histories(t, 25)
 		number := 0
 		for _, expiry := range []Expiry{ExpiryFree, ExpiryAsk} {
 			t.Run(string(expiry), func(t *testing.T) {

@@ -48,11 +48,15 @@ func (e *entry) look(now int64) View {
 // gone: its keys are deleted, the archive has it.
 func (e *entry) gone() bool { return e.view.Gone }
 
-// View is what is known of a preheated sale. No I/O, no lock, no allocation.
+// View is what is known of a preheated sale, also of one that only the archive
+// has, if it was asked for lately. No I/O, no allocation, and no lock for a sale
+// in the list.
 func (s *Store) View(sale string) (View, bool) {
 	e, ok := s.views.Load().bySale[sale]
 	if !ok {
-		return View{}, false
+		if e, ok = s.pastSales.Peek(sale); !ok {
+			return View{}, false
+		}
 	}
 	return e.look(s.nano()), true
 }

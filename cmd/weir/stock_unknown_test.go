@@ -169,7 +169,9 @@ func TestStock_H2_ALostReplyIsToldAtItsAddressWhenAllIsSold(t *testing.T) {
 		eventually(t, 15*time.Second, "a hold runs out", func() bool { return late.buy(pass).status == http.StatusSeeOther })
 	}
 	for _, u := range buyers {
-		u.told(t, "sold_out")
+		if u.executed { // of the other one the ledger knows nothing that could be linked
+			u.told(t, "sold_out")
+		}
 		u.learns(t)
 	}
 	if l := w.settled(); l.Confirmed != l.Total || int64(len(w.orders())) != l.Total {
