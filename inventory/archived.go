@@ -128,10 +128,14 @@ func (s *Store) Cleanup(ctx context.Context, sale string) error {
 			return fmt.Errorf("cleaning up sale %s: %w", sale, mapRead(err))
 		}
 	}
+	now, err := s.redis.Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("cleaning up sale %s: %w", sale, mapRead(err))
+	}
 	err = s.amend(ctx, sale, func(r *record) (bool, error) {
 		changed := r.Gone && r.Deleted == 0
 		if changed {
-			r.Deleted = s.views.Load().now().UnixMilli()
+			r.Deleted = now.UnixMilli()
 		}
 		return changed, nil
 	})

@@ -360,3 +360,18 @@ func TestQuota_OfTwoReplicasAtOnceFreezesOnce(t *testing.T) {
 		v.frozenAsInForce(t, shop, sale.ID)
 	})
 }
+
+func TestQuota_OfTwoWhoWriteTheSameStepInOneMillisecondOneTakesIt(t *testing.T) {
+	eachRedis(t, func(t *testing.T, v *env) {
+		shop := v.withShop(t)
+		sale := v.openSale(t, 10, nil)
+		h, err := v.store.lookQuota(t.Context(), sale.ID)
+		must(t, err)
+		step := h.thaw(0)
+		step.Step = h.next()
+		must(t, second(v.store.putQuota(t.Context(), h, step)))
+		if _, err := v.quotaReplica(t, shop, nil).putQuota(t.Context(), h, step); !errors.Is(err, errQuotaMoved) {
+			t.Fatalf("both would ask the shop: %v", err)
+		}
+	})
+}

@@ -100,13 +100,15 @@ func (s *Store) lookQuota(ctx context.Context, sale string) (h heldQuota, err er
 var errQuotaMoved = errors.New("the quota changed meanwhile")
 
 // putQuota replaces what was read, or is errQuotaMoved. A lost answer is looked
-// up: a step is written once.
+// up: a step is written once. Another replica may write the very same text in the
+// same millisecond, and it is that one's step then.
 func (s *Store) putQuota(ctx context.Context, old heldQuota, q QuotaState) (heldQuota, error) {
 	b, err := json.Marshal(q)
 	if err != nil {
 		panic(err) // a struct of plain fields
 	}
 	text := string(b)
+	lost := false
 	for swept := false; ; swept = true {
 		code, err := s.runInt(ctx, &s.quota.put, []string{quotasKey()}, q.Sale, old.text, text, MaxQuotas)
 		switch {
@@ -122,11 +124,12 @@ func (s *Store) putQuota(ctx context.Context, old heldQuota, q QuotaState) (held
 		case err != nil && !isUnknown(err):
 			return old, err
 		}
+		lost = lost || err != nil
 		h, e := s.lookQuota(ctx, q.Sale)
 		switch {
 		case e != nil:
 			return old, e
-		case h.text == text:
+		case lost && h.text == text:
 			return h, nil
 		case err == nil || h.text != old.text:
 			return old, fmt.Errorf("sale %s: %w: %w", q.Sale, errQuotaMoved, ErrUnavailable)
