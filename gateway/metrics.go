@@ -79,6 +79,9 @@ var (
 	descLimit    = prometheus.NewDesc("weir_limit_decisions_total", "Decisions of a limit layer.", []string{"layer", "decision"}, nil)
 	descAway     = prometheus.NewDesc("weir_limit_away", "Keys of a rate that all replicas share whose Redis did not answer: this replica grants its own part.", []string{"layer"}, nil)
 	descKeys     = prometheus.NewDesc("weir_limit_keys", "Keys that a limit layer remembers.", []string{"layer"}, nil)
+	descEvicted  = prometheus.NewDesc("weir_limit_evicted_total", "Keys of a limit layer that had refilled and were forgotten for new ones.", []string{"layer"}, nil)
+	descOverflow = prometheus.NewDesc("weir_limit_overflowed_total", "Requests whose key a limit layer had no room for, so that they shared a bucket.", []string{"layer"}, nil)
+	descInFlight = prometheus.NewDesc("weir_limit_in_flight", "Concurrency slots of a limit layer that are held.", []string{"layer"}, nil)
 	descOffences = prometheus.NewDesc("weir_offences_dropped_total", "Offences dropped because the judge was busy.", nil, nil)
 	descBanned   = prometheus.NewDesc("weir_judge_bans_total", "Bans by the judge.", nil, nil)
 	descBans     = prometheus.NewDesc("weir_blacklist_entries", "Entries in force on this replica.", nil, nil)
@@ -87,7 +90,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (w *watcher) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLimit, descKeys, descAway, descOffences, descBanned, descBans, descUnlogged} {
+	for _, d := range []*prometheus.Desc{descLimit, descKeys, descAway, descEvicted, descOverflow, descInFlight, descOffences, descBanned, descBans, descUnlogged} {
 		ch <- d
 	}
 }
@@ -105,6 +108,10 @@ func (w *watcher) Collect(ch chan<- prometheus.Metric) {
 		for _, l := range s.Stats() {
 			counter(descLimit, float64(l.Allowed), l.Name, "allowed")
 			counter(descLimit, float64(l.Refused), l.Name, "refused")
+			counter(descLimit, float64(l.Shadowed), l.Name, "shadow-refused")
+			counter(descEvicted, float64(l.Evicted), l.Name)
+			counter(descOverflow, float64(l.Overflowed), l.Name)
+			gauge(descInFlight, float64(l.InFlight), l.Name)
 			gauge(descKeys, float64(l.Keys), l.Name)
 			if l.Scope == limiter.ScopeCluster {
 				gauge(descAway, float64(l.Away), l.Name)

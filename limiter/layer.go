@@ -70,7 +70,7 @@ func (y *layer) claim(c *claim, key string, now func() time.Time) bool {
 		sh.mu.Unlock()
 		return false
 	}
-	c.sh, c.key, c.at = sh, key, sh.tick(now())
+	c.sh, c.key, c.hash, c.at = sh, key, h, sh.tick(now())
 	c.bucket = int(h>>32) & (len(sh.overflow) - 1)
 	c.e = sh.find(key)
 	if c.e == nil && sh.pol.leased() {

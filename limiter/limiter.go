@@ -199,6 +199,7 @@ func (s *Stack) take(k Keys, flights *[MaxLayers]chan struct{}) (d Decision, wai
 		if c.wait == 0 {
 			continue
 		}
+		c.sh.top.count(c.hash, c.key, c.at)
 		if c.sh.pol.Shadow {
 			c.sh.stats.Shadowed++
 			continue

@@ -36,6 +36,7 @@ type shard struct {
 	// first needed. A power of two.
 	overflow []*entry
 	stats    LayerStats
+	top      tally
 }
 
 // entry is the state of one key, or of one overflow bucket.
@@ -53,6 +54,7 @@ type entry struct {
 type claim struct {
 	sh     *shard
 	key    string
+	hash   uint64
 	bucket int
 	at     time.Time     // the shard's time
 	e      *entry        // nil: the key is not known

@@ -17,6 +17,6 @@ func newRoot(a *app) *cobra.Command {
 		text, _, _ := strings.Cut(err.Error(), ": strconv.") // how Go reads numbers helps nobody
 		return usagef("%s; see: %s --help", text, cmd.CommandPath())
 	})
-	root.AddCommand(newServe(a), newCheck(a), newSaleVerbs(a), newBanVerbs(a), newKeyVerbs(a), newVersion(a))
+	root.AddCommand(newServe(a), newCheck(a), newSaleVerbs(a), newBanVerbs(a), newLimitsVerbs(a), newKeyVerbs(a), newVersion(a))
 	return root
 }

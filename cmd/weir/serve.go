@@ -186,7 +186,7 @@ func (p *program) makeConsole(context.Context) (err error) {
 	p.console, err = admin.New(admin.Config{Tokens: tokens, Version: version()}, admin.Deps{
 		Stock: p.stock, Bans: p.bans, Redis: p.redis.shared,
 		Planned:   func() []inventory.Sale { return p.planned },
-		Reconcile: p.reconcile, Archive: archiveNow, CheckPlan: p.checkPlan,
+		Reconcile: p.reconcile, Archive: archiveNow, CheckPlan: p.checkPlan, Limits: p.limits,
 		Ready: p.notReady, Metrics: p.registry, Now: p.clock.Now, Log: p.log,
 	})
 	return err

@@ -63,6 +63,9 @@ type Deps struct {
 	// Archive copies a sale to the archive now, and deletes it in Redis when it
 	// is over for long enough. Default: 501.
 	Archive func(ctx context.Context, sale string) (Archived, error)
+	// Limits are the limit layers of this replica, with at most top offenders
+	// each. Default: 501.
+	Limits func(top int) []Limit
 }
 
 // AuditEntry is one line of the audit log.

@@ -54,6 +54,7 @@ type Console struct {
 	checkPlan     func(inventory.Sale) []Fault
 	reconcileWith func(context.Context, string, bool, []ReconcileOrder) (ReconcileReport, error) // nil = not here
 	archiveWith   func(ctx context.Context, sale string) (Archived, error)
+	limits        func(top int) []Limit
 	reconciling   sync.Mutex // one at a time: it walks a whole sale
 	ledgerBudget  time.Duration
 }
@@ -91,6 +92,7 @@ func New(config Config, d Deps) (*Console, error) {
 		checkPlan:     d.CheckPlan,
 		reconcileWith: d.Reconcile,
 		archiveWith:   d.Archive,
+		limits:        d.Limits,
 		ledgerBudget:  ledgerBudget,
 	}
 	var front bytes.Buffer

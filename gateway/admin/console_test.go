@@ -96,7 +96,7 @@ func TestRolesAsPromised(t *testing.T) {
 	may := map[string]string{ // viewer security merchandiser operator shop
 		"GET /": "vsmox", "GET /healthz": "vsmox", "GET /readyz": "vsmox", "GET /metrics": "vsmox",
 		"GET /debug/pprof/*":  "o",
-		"GET /api/v1/version": "vsmo", "GET /api/v1/bans": "vsmo", "GET /api/v1/explain": "vsmo", "GET /api/v1/audit": "vsmo",
+		"GET /api/v1/version": "vsmo", "GET /api/v1/bans": "vsmo", "GET /api/v1/explain": "vsmo", "GET /api/v1/audit": "vsmo", "GET /api/v1/limits": "vsmo",
 		"POST /api/v1/bans": "so", "DELETE /api/v1/bans": "so",
 		"GET /api/v1/sales": "vsmo", "GET /api/v1/sales/:id": "vsmo", "GET /api/v1/sales/:id/level": "vsmo", "GET /api/v1/sales/:id/audit": "vsmo",
 		"POST /api/v1/sales/:id/preheat": "mo", "POST /api/v1/sales/:id/pause": "mo", "POST /api/v1/sales/:id/resume": "mo", "POST /api/v1/sales/:id/cancel": "mo",

@@ -105,6 +105,9 @@ func routes() []route {
 		{method: "POST", path: reservation + "/release", roles: shop | operator, about: "give its units back",
 			action: "reservation.release", change: (*Console).release},
 
+		{method: "GET", path: "/api/v1/limits", roles: readers, query: []string{"top"}, about: "the limits of this replica, and who meets them most",
+			read: (*Console).listLimits},
+
 		{method: "GET", path: "/api/v1/audit", roles: readers, query: []string{"limit"}, about: "who changed what, newest first",
 			read: (*Console).listAudit},
 	}

@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"net/netip"
+	"strings"
+
+	"weir/limiter"
+)
+
+// LimitStatus is one limit layer as this replica sees it.
+type LimitStatus struct {
+	limiter.Layer
+	limiter.LayerStats
+	Top []limiter.Offender // who is refused most of late, keys as people write them
+}
+
+// Limits are all limit layers, in the order in which a request meets them, with
+// at most top offenders each. Meant for people, not for each request.
+func (g *Gateway) Limits(top int) []LimitStatus {
+	var all []LimitStatus
+	for _, s := range g.limits() {
+		stats := s.Stats()
+		for i, l := range s.Layers() {
+			status := LimitStatus{Layer: l, LayerStats: stats[i], Top: s.Top(l.Name, top)}
+			for j := range status.Top {
+				status.Top[j].Key = writtenKey(status.Top[j].Key, l.Name)
+			}
+			all = append(all, status)
+		}
+	}
+	return all
+}
+
+// writtenKey is a layer's key as people write it: addresses and networks are
+// kept as bytes, see addrKey and networkKey.
+func writtenKey(key, layer string) string {
+	if layer != "address" && layer != "network" && layer != "signature" {
+		return strings.ToValidUTF8(key, "\uFFFD")
+	}
+	var v6 [16]byte
+	switch {
+	case len(key) == 4:
+		return netip.AddrFrom4([4]byte([]byte(key))).String()
+	case len(key) == 3:
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{key[0], key[1], key[2]}), 24).String()
+	case len(key) == 8 || len(key) == 6:
+		copy(v6[:], key)
+		return netip.PrefixFrom(netip.AddrFrom16(v6), 8*len(key)).String()
+	}
+	return strings.ToValidUTF8(key, "\uFFFD")
+}
