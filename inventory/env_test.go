@@ -22,6 +22,7 @@ type env struct {
 	mini   *miniredis.Miniredis // nil on a real server
 	real   *realRedis           // nil on miniredis
 	now    time.Time            // of miniredis
+	zero   map[string]int64     // of a bucket's head: its time when a model began, ms
 }
 
 // eachRedis runs the test on miniredis and on a real redis-server.
@@ -132,6 +133,28 @@ func (v *env) advance(t testing.TB, sale string, d time.Duration) {
 	}
 	for _, b := range v.buckets(sale) {
 		must(t, v.client.HIncrBy(t.Context(), b.headKey(), "epoch", -d.Milliseconds()).Err())
+	}
+}
+
+// still keeps a real server's time for the sale where a model has it: what the
+// test itself takes counts as nothing.
+func (v *env) still(t testing.TB, sale string, now time.Duration) {
+	t.Helper()
+	if v.mini != nil {
+		return
+	}
+	at := v.redisNow(t).UnixMilli() - now.Milliseconds()
+	if v.zero == nil {
+		v.zero = map[string]int64{}
+	}
+	for _, b := range v.buckets(sale) {
+		key := b.headKey()
+		if _, ok := v.zero[key]; !ok {
+			epoch, err := v.client.HGet(t.Context(), key, "epoch").Int64()
+			must(t, err)
+			v.zero[key] = at - epoch
+		}
+		must(t, v.client.HSet(t.Context(), key, "epoch", at-v.zero[key]).Err())
 	}
 }
 

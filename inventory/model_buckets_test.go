@@ -65,6 +65,7 @@ func (h *crossing) sweepOn(s *Store) {
 
 func (h *crossing) step() {
 	ctx := h.tb.Context()
+	h.v.still(h.tb, h.sale.ID, h.m.now)
 	s, f := h.store()
 	o := rapid.SampledFrom(h.order).Draw(h.t, "order")
 	n := rapid.IntRange(0, 2).Draw(h.t, "attempt")

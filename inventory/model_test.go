@@ -27,6 +27,7 @@ func (h *history) pick() Order { return rapid.SampledFrom(h.order).Draw(h.t, "or
 
 func (h *history) step() {
 	ctx, s := h.tb.Context(), h.v.store
+	h.v.still(h.tb, h.sale.ID, h.m.now)
 	attempt := rapid.IntRange(0, 2)
 	switch op := rapid.SampledFrom([]string{
 		"reserve", "retry", "retry", "accept", "confirm", "release", "expire", "sweep", "pass", "pass",
