@@ -83,7 +83,7 @@ func TestLimits_B45_AThousandCallersOnThreeReplicasGetExactlyTheBurst(t *testing
 func granted(t *testing.T, c *Cluster, l Layer, key string, n, back int) (int, time.Duration) {
 	t.Helper()
 	l.Period = max(l.Period, time.Second)
-	got, wait, err := c.ask(t.Context(), l.Name, key, grantAsk{n: n, back: back, pol: newPolicy(l, 0)})
+	got, wait, err := c.ask(t.Context(), l.Name, key, grantAsk{n: n, back: back, pol: newPolicy(l)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestGrant_WhatWasSpentUnaskedIsPaidForFromItsTimeOn(t *testing.T) {
 		c := clusterOf(rdb)
 		l := Layer{Name: "upstream", Rate: 1, Period: 1000 * time.Second, Burst: 10}
 		for ago, want := range map[time.Duration]int{0: 9, 500 * time.Second: 9, 1001 * time.Second: 10} {
-			pol := newPolicy(l, 0)
+			pol := newPolicy(l)
 			got, _, err := c.ask(t.Context(), "upstream", fmt.Sprint(ago), grantAsk{n: 99, back: -1, ago: ago, pol: pol})
 			if err != nil || got != want {
 				t.Errorf("%v ago: %d left, want %d, %v", ago, got, want, err)

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -24,11 +27,38 @@ const (
 type policy struct {
 	Layer
 	limit rate.Limit // events per second, 0 without Rate
-	gen   uint32     // counts the Updates; an entry of another gen is brought up to date
+	alone bool       // of one key
+	// except are the policies of the keys with numbers of their own.
+	except map[string]*policy
 }
 
-func newPolicy(l Layer, gen uint32) *policy {
-	return &policy{Layer: l, limit: rate.Limit(l.Rate / l.Period.Seconds()), gen: gen}
+func newPolicy(l Layer) *policy {
+	p := &policy{Layer: l, limit: rate.Limit(l.Rate / l.Period.Seconds())}
+	if len(l.Except) > 0 {
+		p.except = make(map[string]*policy, len(l.Except))
+		for key, n := range l.Except {
+			own := newPolicy(l.with(n))
+			own.alone = true
+			p.except[key] = own
+		}
+	}
+	return p
+}
+
+// with is the layer with the numbers of one key.
+func (l Layer) with(n Numbers) Layer {
+	l.Rate, l.Burst, l.Concurrency, l.Off, l.Except = n.Rate, n.Burst, n.Concurrency, l.Off || n.Off, nil
+	return l
+}
+
+// of is the policy of a key.
+func (p *policy) of(key string) *policy {
+	if p.except != nil {
+		if own, ok := p.except[key]; ok {
+			return own
+		}
+	}
+	return p
 }
 
 // leased: every event of a key needs a lease.
@@ -46,7 +76,7 @@ func newLayer(l Layer, now time.Time) *layer {
 		n *= 2
 	}
 	y := &layer{seed: maphash.MakeSeed(), shards: make([]*shard, n)}
-	pol := newPolicy(l, 0)
+	pol := newPolicy(l)
 	for i := range y.shards {
 		y.shards[i] = newShard(pol, n, now)
 	}
@@ -66,14 +96,20 @@ func (y *layer) claim(c *claim, key string, now func() time.Time) bool {
 	h := maphash.String(y.seed, key)
 	sh := y.shards[h&uint64(len(y.shards)-1)]
 	sh.mu.Lock()
-	if sh.pol.Off {
+	pol := sh.pol.of(key)
+	if pol.Off {
 		sh.mu.Unlock()
 		return false
 	}
 	c.sh, c.key, c.hash, c.at = sh, key, h, sh.tick(now())
 	c.bucket = int(h>>32) & (len(sh.overflow) - 1)
 	c.e = sh.find(key)
-	if c.e == nil && sh.pol.leased() {
+	switch {
+	case c.e != nil:
+	case pol.alone:
+		c.e = newEntry(pol, false)
+		sh.keys.Add(strings.Clone(key), c.e)
+	case pol.leased():
 		c.e = sh.admit(c) // a lease must stand somewhere while it is fetched
 	}
 	c.wait = sh.wait(c)
@@ -117,11 +153,42 @@ func check(in []Layer, shared bool) ([]Layer, error) {
 		for _, fault := range l.faults() {
 			faults = append(faults, fmt.Errorf("%s: %s", where, fault))
 		}
+		faults = append(faults, l.exceptFaults(where)...)
+		slots += l.exceptSlots()
 	}
 	if slots > MaxConcurrencyLayers {
 		faults = append(faults, fmt.Errorf("limiter: concurrency: set on %d layers, at most %d", slots, MaxConcurrencyLayers))
 	}
 	return out, errors.Join(faults...)
+}
+
+// exceptSlots is 1 when only an exception has Concurrency: a Decision carries a
+// slot for it too.
+func (l Layer) exceptSlots() int {
+	if l.Concurrency > 0 {
+		return 0
+	}
+	for _, n := range l.Except {
+		if n.Concurrency > 0 {
+			return 1
+		}
+	}
+	return 0
+}
+
+func (l Layer) exceptFaults(where string) (faults []error) {
+	if len(l.Except) > MaxExcept {
+		faults = append(faults, fmt.Errorf("%s: except: %d keys, at most %d", where, len(l.Except), MaxExcept))
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.Except)) {
+		if key == "" {
+			faults = append(faults, fmt.Errorf("%s: except: a key is empty", where))
+		}
+		for _, fault := range l.with(l.Except[key]).faults() {
+			faults = append(faults, fmt.Errorf("%s: except %q: %s", where, key, fault))
+		}
+	}
+	return faults
 }
 
 // faults names each field that is impossible, defaults being filled in.

@@ -154,8 +154,8 @@ func (s *Stack) fly(sh *shard, e *entry, key string) {
 	}
 
 	sh.mu.Lock()
-	sh.renew(e)
-	pol, at := sh.pol, sh.tick(s.now())
+	sh.renew(e, sh.pol.of(key))
+	pol, at := e.pol, sh.tick(s.now())
 	ask := grantAsk{back: l.unspent() - int(e.owed), pol: pol}
 	if e.owed > 0 {
 		ask.ago, e.owed = time.Duration(at.UnixNano()-e.rested), 0

@@ -54,6 +54,20 @@ type Layer struct {
 	Quiet  time.Duration
 	Off    bool // the layer is not asked
 	Shadow bool // the layer is asked and counted and refuses nobody
+	// Except gives single keys numbers of their own, at most MaxExcept. They always
+	// have room.
+	Except map[string]Numbers
+}
+
+// MaxExcept bounds the exceptions of a layer.
+const MaxExcept = 1024
+
+// Numbers are what a layer has for one key.
+type Numbers struct {
+	Rate        float64 // as in Layer, in the layer's Period
+	Burst       int
+	Concurrency int
+	Off         bool // the layer is not asked about this key
 }
 
 // Keys says whom a request counts for: one key per layer, in the order of the

@@ -46,7 +46,7 @@ type entry struct {
 	rested int64         // with Quiet: since when it has not been allowed, ns of the shard's time
 	owed   int32         // events that were allowed quietly and that Redis has not heard of
 	bucket bool          // of overflow
-	gen    uint32        // of the policy that lim follows
+	pol    *policy       // that lim follows
 	busy   atomic.Int32  // slots held
 }
 
@@ -93,7 +93,7 @@ func (sh *shard) find(key string) *entry {
 	if !ok {
 		return nil
 	}
-	sh.renew(e)
+	sh.renew(e, sh.pol.of(key))
 	return e
 }
 
@@ -106,16 +106,16 @@ func (sh *shard) wait(c *claim) time.Duration {
 		if e = sh.overflow[c.bucket]; e == nil {
 			return 0
 		}
-		sh.renew(e)
+		sh.renew(e, sh.pol)
 	}
-	if n := sh.pol.Concurrency; n > 0 && int(e.busy.Load()) >= n {
+	if n := e.pol.Concurrency; n > 0 && int(e.busy.Load()) >= n {
 		return busyRetry
 	}
-	if sh.pol.Quiet > 0 && !e.bucket && e.lim != nil {
+	if e.pol.Quiet > 0 && !e.bucket && e.lim != nil {
 		if wait := tokenWait(e.lim, c.at); wait > 0 {
 			return wait
 		}
-		if c.quiet = sh.quiet(e, c.at); c.quiet {
+		if c.quiet = e.quiet(c.at); c.quiet {
 			e.lease = nil
 			return 0
 		}
@@ -138,8 +138,8 @@ func (sh *shard) wait(c *claim) time.Duration {
 }
 
 // quiet: the key has rested, and nothing of a lease is left that would be lost.
-func (sh *shard) quiet(e *entry, at time.Time) bool {
-	return at.UnixNano()-e.rested >= int64(sh.pol.Quiet) && (e.lease == nil || e.lease.rests(at))
+func (e *entry) quiet(at time.Time) bool {
+	return at.UnixNano()-e.rested >= int64(e.pol.Quiet) && (e.lease == nil || e.lease.rests(at))
 }
 
 // tokenWait is how long until lim has a token, 0 if it has one.
@@ -174,11 +174,11 @@ func (c *claim) spend(d *Decision) {
 	case e.lease != nil:
 		e.lease.spend(c.at)
 		e.rested = c.at.UnixNano()
-	case sh.pol.Quiet > 0:
+	case e.pol.Quiet > 0:
 		e.owed++
 		e.rested = c.at.UnixNano()
 	}
-	if sh.pol.Concurrency > 0 {
+	if e.pol.Concurrency > 0 {
 		e.busy.Add(1)
 		d.held[d.holds] = &e.busy
 		d.holds++
@@ -193,7 +193,7 @@ func (c *claim) spend(d *Decision) {
 func (sh *shard) admit(c *claim) *entry {
 	b := sh.overflow[c.bucket]
 	if (b == nil || b.busy.Load() == 0) && sh.makeRoom(c.at) {
-		e := sh.newEntry(false)
+		e := newEntry(sh.pol, false)
 		if b != nil && b.lim != nil && e.lim != nil {
 			spent := math.Ceil(float64(sh.pol.Burst) - b.lim.TokensAt(c.at))
 			e.lim.AllowN(c.at, min(int(spent), sh.pol.Burst-1))
@@ -203,7 +203,7 @@ func (sh *shard) admit(c *claim) *entry {
 	}
 	sh.stats.Overflowed++
 	if b == nil {
-		b = sh.newEntry(true)
+		b = newEntry(sh.pol, true)
 		sh.overflow[c.bucket] = b
 	}
 	return b
@@ -217,9 +217,9 @@ func (sh *shard) makeRoom(at time.Time) bool {
 	}
 	for range min(evictTries, sh.keys.Len()) {
 		key, e, _ := sh.keys.GetOldest()
-		sh.renew(e)
-		if e.busy.Load() == 0 && (e.lim == nil || e.lim.TokensAt(at) >= float64(sh.pol.Burst)) && (e.lease == nil || e.lease.rests(at)) &&
-			(sh.pol.Quiet == 0 || sh.quiet(e, at)) {
+		sh.renew(e, sh.pol.of(key))
+		if e.busy.Load() == 0 && (e.lim == nil || e.lim.TokensAt(at) >= float64(e.pol.Burst)) && (e.lease == nil || e.lease.rests(at)) &&
+			(e.pol.Quiet == 0 || e.quiet(at)) {
 			sh.keys.Remove(key)
 			sh.stats.Evicted++
 			// After Update made the room smaller this may not be enough yet.
@@ -233,26 +233,26 @@ func (sh *shard) makeRoom(at time.Time) bool {
 	return false
 }
 
-func (sh *shard) newEntry(bucket bool) *entry {
-	e := &entry{gen: sh.pol.gen, bucket: bucket}
+func newEntry(pol *policy, bucket bool) *entry {
+	e := &entry{pol: pol, bucket: bucket}
 	switch {
-	case sh.pol.limit == 0:
-	case sh.pol.leased() && !bucket:
+	case pol.limit == 0:
+	case pol.leased() && !bucket:
 		e.lease = newLease()
 	default:
-		e.lim = rate.NewLimiter(sh.pol.limit, sh.pol.Burst)
+		e.lim = rate.NewLimiter(pol.limit, pol.Burst)
 	}
 	return e
 }
 
 // renew brings an entry under the policy that came since it was last used, from
 // the moment on at which it came.
-func (sh *shard) renew(e *entry) {
-	if e.gen == sh.pol.gen {
+func (sh *shard) renew(e *entry, pol *policy) {
+	if e.pol == pol {
 		return
 	}
-	e.gen = sh.pol.gen
-	leased := sh.pol.leased() && !e.bucket
+	e.pol = pol
+	leased := pol.leased() && !e.bucket
 	switch {
 	case !leased:
 		e.lease = nil // with Quiet it comes when it is needed
@@ -262,12 +262,12 @@ func (sh *shard) renew(e *entry) {
 		e.lease.until, e.lease.closed = time.Time{}, time.Time{}
 	}
 	switch {
-	case leased, sh.pol.limit == 0:
+	case leased, pol.limit == 0:
 		e.lim = nil
 	case e.lim == nil:
-		e.lim = rate.NewLimiter(sh.pol.limit, sh.pol.Burst)
+		e.lim = rate.NewLimiter(pol.limit, pol.Burst)
 	default:
-		e.lim.SetLimitAt(sh.changed, sh.pol.limit)
-		e.lim.SetBurstAt(sh.changed, sh.pol.Burst)
+		e.lim.SetLimitAt(sh.changed, pol.limit)
+		e.lim.SetBurstAt(sh.changed, pol.Burst)
 	}
 }

@@ -64,7 +64,7 @@ func (s *Stack) swap(layers []Layer) {
 		for _, sh := range y.shards {
 			sh.mu.Lock()
 		}
-		pol := newPolicy(layers[i], y.shards[0].pol.gen+1)
+		pol := newPolicy(layers[i])
 		for _, sh := range y.shards {
 			sh.pol, sh.changed = pol, sh.tick(s.now())
 			sh.room = max(1, pol.Size/sh.shards)
@@ -80,12 +80,14 @@ func (s *Stack) swap(layers []Layer) {
 func (sh *shard) renewAll() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for _, e := range sh.keys.Values() {
-		sh.renew(e)
+	for _, key := range sh.keys.Keys() {
+		if e, ok := sh.keys.Peek(key); ok {
+			sh.renew(e, sh.pol.of(key))
+		}
 	}
 	for _, e := range sh.overflow {
 		if e != nil {
-			sh.renew(e)
+			sh.renew(e, sh.pol)
 		}
 	}
 }
@@ -120,7 +122,7 @@ func (sh *shard) addTo(sum *LayerStats) {
 			}
 		}
 	}
-	if sh.pol.Concurrency == 0 {
+	if sh.pol.Concurrency == 0 && sh.pol.exceptSlots() == 0 {
 		return
 	}
 	for _, e := range sh.keys.Values() {

@@ -80,14 +80,14 @@ func printLimits(a *app, body []byte) error {
 	}
 	rows := [][]string{{"LAYER", "MODE", "SCOPE", "RATE", "BURST", "AT ONCE", "KEYS", "ALLOWED", "REFUSED", "SHADOW"}}
 	for _, l := range list.Limits {
-		rate, burst, once := "-", "-", "-"
+		scope, rate, burst, once := "-", "-", "-", "-" // the scope is the rate's
 		if l.Rate > 0 {
-			rate, burst = rateOf(l), strconv.Itoa(l.Burst)
+			scope, rate, burst = l.Scope, rateOf(l), strconv.Itoa(l.Burst)
 		}
 		if l.Concurrency > 0 {
 			once = strconv.Itoa(l.Concurrency)
 		}
-		rows = append(rows, []string{l.Layer, l.Mode, l.Scope, rate, burst, once, strconv.Itoa(l.Keys), count(l.Allowed), count(l.Refused), count(l.Shadowed)})
+		rows = append(rows, []string{l.Layer, l.Mode, scope, rate, burst, once, strconv.Itoa(l.Keys), count(l.Allowed), count(l.Refused), count(l.Shadowed)})
 	}
 	return table(a.out, rows...)
 }
