@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 
@@ -48,4 +49,29 @@ func writtenKey(key, layer string) string {
 		return netip.PrefixFrom(netip.AddrFrom16(v6), 8*len(key)).String()
 	}
 	return strings.ToValidUTF8(key, "\uFFFD")
+}
+
+// LimitKey is the key that a layer keeps for what people write: a user, a device,
+// an item or a route as it is, an address, or a network of the layer's length. It
+// says what is right when it is none.
+func LimitKey(layer, text string) (string, error) {
+	var buf [16]byte
+	switch layer {
+	case "address", "signature":
+		a, err := netip.ParseAddr(strings.TrimSuffix(text, "/64"))
+		if err != nil || a.Zone() != "" {
+			return "", errors.New("is no address, right is e.g. 203.0.113.9 or 2001:db8::1")
+		}
+		return strings.Clone(addrKey(&buf, a.Unmap())), nil
+	case "network":
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p != p.Masked() || p.Addr().Is4() && p.Bits() != 24 || p.Addr().Is6() && p.Bits() != 48 || p.Addr().Is4In6() {
+			return "", errors.New("is no network of this layer, right is e.g. 203.0.113.0/24 or 2001:db8:1::/48")
+		}
+		return strings.Clone(networkKey(&buf, p.Addr())), nil
+	}
+	if text == "" || len(text) > 256 {
+		return "", errors.New("must have 1 to 256 bytes")
+	}
+	return text, nil
 }

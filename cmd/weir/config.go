@@ -207,6 +207,18 @@ type LimitsConfig struct {
 	Route     SharedLimit `yaml:"route"`
 	Upstream  SharedLimit `yaml:"upstream"`
 	Cluster   SharedLimit `yaml:"cluster"`
+	// Except gives single keys of these layers numbers of their own.
+	Except []LimitException `yaml:"except"`
+}
+
+// LimitException are the numbers of one key of a layer, in the layer's period and scope.
+type LimitException struct {
+	Layer       string  `yaml:"layer"`
+	Key         string  `yaml:"key"`
+	Rate        float64 `yaml:"rate"`
+	Burst       int     `yaml:"burst"`
+	Concurrency int     `yaml:"concurrency"`
+	Mode        string  `yaml:"mode"` // enforce, off
 }
 
 // OwnLimit is a token bucket per key: Rate tokens each Per, at most Burst saved.

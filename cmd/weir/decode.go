@@ -26,9 +26,10 @@ func (d *decoder) fault(line int, path, format string, args ...any) {
 // defaulted is a list element whose left-out keys have defaults of their own.
 type defaulted interface{ setDefaults() }
 
-func (r *RouteConfig) setDefaults() { *r = RouteConfig{Captcha: true, Auth: "required"} }
-func (s *SaleConfig) setDefaults()  { *s = newSale() }
-func (s *RedisServer) setDefaults() { *s = defaultRedisServer() }
+func (r *RouteConfig) setDefaults()    { *r = RouteConfig{Captcha: true, Auth: "required"} }
+func (s *SaleConfig) setDefaults()     { *s = newSale() }
+func (l *LimitException) setDefaults() { *l = LimitException{Mode: "enforce"} }
+func (s *RedisServer) setDefaults()    { *s = defaultRedisServer() }
 
 // value decodes n into v.
 func (d *decoder) value(n ast.Node, v reflect.Value, path string) {

@@ -130,5 +130,6 @@ func defaultLimits() LimitsConfig {
 		Route:     shared(0, 0, 1024, 256),
 		Upstream:  shared(100, 100, 20, 1),
 		Cluster:   shared(0, 0, 2048, 1),
+		Except:    []LimitException{},
 	}
 }

@@ -116,6 +116,7 @@ func (k *checker) captcha(c CaptchaConfig) {
 }
 
 func (k *checker) limits(l LimitsConfig) {
+	k.exceptions(l)
 	for _, o := range []struct {
 		name string
 		OwnLimit

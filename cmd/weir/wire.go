@@ -202,11 +202,29 @@ func upstreamConfig(u UpstreamConfig, shop *url.URL) gateway.UpstreamConfig {
 }
 
 func limitConfigs(l LimitsConfig) gateway.Limits {
-	return gateway.Limits{
+	limits := gateway.Limits{
 		User: ownLayer(l.User), Device: ownLayer(l.Device), Address: ownLayer(l.Address), Network: ownLayer(l.Network),
 		Pass: ownLayer(l.Pass), Signature: ownLayer(l.Signature), Challenge: ownLayer(l.Challenge),
 		Item: sharedLayer(l.Item), Route: sharedLayer(l.Route), Upstream: sharedLayer(l.Upstream), Cluster: sharedLayer(l.Cluster),
 	}
+	layers := map[string]*limiter.Layer{
+		"user": &limits.User, "device": &limits.Device, "address": &limits.Address, "network": &limits.Network,
+		"signature": &limits.Signature, "challenge": &limits.Challenge, "item": &limits.Item, "route": &limits.Route,
+	}
+	for _, x := range l.Except {
+		layer, key := layers[x.Layer], ""
+		if layer != nil {
+			key, _ = gateway.LimitKey(x.Layer, x.Key) // checked, see checker.exceptions
+		}
+		if key == "" {
+			continue
+		}
+		if layer.Except == nil {
+			layer.Except = map[string]limiter.Numbers{}
+		}
+		layer.Except[key] = limiter.Numbers{Rate: x.Rate, Burst: x.Burst, Concurrency: x.Concurrency, Off: x.Mode == "off"}
+	}
+	return limits
 }
 
 // quietEvents is how many events' time a caller rests before he may ask once
