@@ -219,8 +219,9 @@ func (s *Stack) take(k Keys, flights *[MaxLayers]chan struct{}) (d Decision, wai
 			continue
 		}
 		c.sh.stats.Refused++
+		d = Decision{Layer: c.sh.pol.Name, RetryAfter: c.wait}
 		unlock(claims[:n])
-		return Decision{Layer: c.sh.pol.Name, RetryAfter: c.wait}, 0
+		return d, 0
 	}
 	for i := range claims[:n] {
 		c := &claims[i]
@@ -232,8 +233,9 @@ func (s *Stack) take(k Keys, flights *[MaxLayers]chan struct{}) (d Decision, wai
 		case c.sh.pol.Shadow: // it is not waited for
 		case flights == nil:
 			c.sh.stats.Refused++
+			d = Decision{Layer: c.sh.pol.Name, RetryAfter: leaseLife}
 			unlock(claims[:n])
-			return Decision{Layer: c.sh.pol.Name, RetryAfter: leaseLife}, 0
+			return d, 0
 		default:
 			flights[waits] = back
 			waits++
