@@ -12,13 +12,16 @@ const (
 	// algorithm (Metwally, Agrawal, El Abbadi, 2005) every key with more than one in
 	// topPerShard of its shard's refusals is among them.
 	topPerShard = 16
+	// topKey is how many bytes of a key are kept, so that a flood of new ones
+	// allocates nothing.
+	topKey = 64
 	// topHalf is how long refusals take to count half.
 	topHalf = time.Minute
 )
 
 // Offender is a key that was refused often of late.
 type Offender struct {
-	Key string
+	Key string // its first 64 bytes
 	// Refused counts its refusals, and those that a layer in shadow would have
 	// been; each counts half after a minute. It is too high by at most Doubt.
 	Refused, Doubt uint64
@@ -32,31 +35,42 @@ type tally struct {
 }
 
 type tallied struct {
-	hash uint64
-	Offender
+	hash           uint64
+	key            [topKey]byte
+	size           uint8
+	refused, doubt uint64
 }
 
-// count notes one refusal. Only a key that is not among the rows is copied.
+func (r *tallied) is(hash uint64, key string) bool {
+	return r.hash == hash && string(r.key[:r.size]) == key[:min(len(key), topKey)]
+}
+
+func (r *tallied) begin(hash uint64, key string, doubt uint64) {
+	r.hash, r.size = hash, uint8(copy(r.key[:], key))
+	r.refused, r.doubt = doubt+1, doubt
+}
+
+// count notes one refusal.
 func (y *tally) count(hash uint64, key string, at time.Time) {
 	y.age(at)
 	least := 0
 	for i := range y.rows {
 		row := &y.rows[i]
-		if row.hash == hash && row.Key == key {
-			row.Refused++
+		if row.is(hash, key) {
+			row.refused++
 			return
 		}
-		if row.Refused < y.rows[least].Refused {
+		if row.refused < y.rows[least].refused {
 			least = i
 		}
 	}
 	if len(y.rows) < topPerShard {
-		y.rows = append(y.rows, tallied{hash: hash, Offender: Offender{Key: strings.Clone(key), Refused: 1}})
+		y.rows = append(y.rows, tallied{})
+		y.rows[len(y.rows)-1].begin(hash, key, 0)
 		return
 	}
 	// The newcomer may have been refused as often as the one it replaces.
-	row := &y.rows[least]
-	*row = tallied{hash: hash, Offender: Offender{Key: strings.Clone(key), Refused: row.Refused + 1, Doubt: row.Refused}}
+	y.rows[least].begin(hash, key, y.rows[least].refused)
 }
 
 // age halves all counts for each minute that has passed.
@@ -73,10 +87,10 @@ func (y *tally) age(at time.Time) {
 		y.halved = at
 	}
 	for i := range y.rows {
-		y.rows[i].Refused >>= halves
-		y.rows[i].Doubt >>= halves
+		y.rows[i].refused >>= halves
+		y.rows[i].doubt >>= halves
 	}
-	y.rows = slices.DeleteFunc(y.rows, func(r tallied) bool { return r.Refused == 0 })
+	y.rows = slices.DeleteFunc(y.rows, func(r tallied) bool { return r.refused == 0 })
 }
 
 // Top are the keys that the layer of that name refused most often of late, at
@@ -91,7 +105,7 @@ func (s *Stack) Top(layer string, n int) []Offender {
 			sh.mu.Lock()
 			sh.top.age(sh.tick(s.now()))
 			for _, row := range sh.top.rows {
-				all = append(all, row.Offender)
+				all = append(all, Offender{Key: string(row.key[:row.size]), Refused: row.refused, Doubt: row.doubt})
 			}
 			sh.mu.Unlock()
 		}
