@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,10 +73,9 @@ type Store struct {
 
 	tidyAt atomic.Int64 // when dead preheats are looked for next, ns of the store's clock
 
-	born   time.Time
-	coarse atomic.Int64 // ns since born, while Run keeps it up
-	// background counts flights and gatherers on their way; each has a deadline.
-	background sync.WaitGroup
+	born       time.Time
+	coarse     atomic.Int64 // ns since born, while Run keeps it up
+	background background
 }
 
 // New makes a Store without asking Redis; Refresh or Run fill its views.
