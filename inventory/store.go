@@ -10,6 +10,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
+
+	"weir/internal/tasks"
 )
 
 // Config wires a Store.
@@ -73,9 +75,10 @@ type Store struct {
 
 	tidyAt atomic.Int64 // when dead preheats are looked for next, ns of the store's clock
 
-	born       time.Time
-	coarse     atomic.Int64 // ns since born, while Run keeps it up
-	background background
+	born   time.Time
+	coarse atomic.Int64 // ns since born, while Run keeps it up
+	// background counts flights and gatherers on their way; each has a deadline.
+	background tasks.Group
 }
 
 // New makes a Store without asking Redis; Refresh or Run fill its views.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"weir/internal/tasks"
 )
 
 //go:embed lua/grant.lua
@@ -26,9 +28,9 @@ type Cluster struct {
 	Log      *slog.Logger
 
 	mu      sync.Mutex
-	queue   []*question    // not yet on their way
-	running int            // pipelines
-	flights sync.WaitGroup // those that no caller waits in
+	queue   []*question // not yet on their way
+	running int         // pipelines
+	flights tasks.Group // those that no caller waits in
 
 	// grant replaces Redis in tests.
 	grant func(ctx context.Context, layer, key string, q grantAsk) (granted int, wait time.Duration, err error)

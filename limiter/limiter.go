@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/tasks"
 )
 
 const (
@@ -114,8 +116,8 @@ type Stack struct {
 	now     func() time.Time
 	update  sync.Mutex // one Update at a time
 	layers  []*layer
-	cluster *Cluster       // nil: no layer may have ScopeCluster
-	flights sync.WaitGroup // scripts on their way
+	cluster *Cluster    // nil: no layer may have ScopeCluster
+	flights tasks.Group // scripts on their way
 }
 
 // New makes a Stack. The clock may step: forward it gives at most one burst,

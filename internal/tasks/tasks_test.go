@@ -1,4 +1,4 @@
-package inventory
+package tasks
 
 import (
 	"runtime"
@@ -8,18 +8,18 @@ import (
 	"testing/synctest"
 )
 
-func TestBackground_WaitReturnsWhenNothingRuns(t *testing.T) {
+func TestGroup_WaitReturnsWhenNothingRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b background
-		b.Wait() // nothing ever ran
+		var g Group
+		g.Wait() // nothing ever ran
 		first, second := make(chan struct{}), make(chan struct{})
 		var over atomic.Int32
-		b.Go(func() { <-first })
+		g.Go(func() { <-first })
 		for range 2 {
-			go func() { b.Wait(); over.Add(1) }()
+			go func() { g.Wait(); over.Add(1) }()
 		}
 		synctest.Wait()
-		b.Go(func() { <-second }) // while somebody waits
+		g.Go(func() { <-second }) // while somebody waits
 		close(first)
 		synctest.Wait()
 		if n := over.Load(); n != 0 {
@@ -33,15 +33,15 @@ func TestBackground_WaitReturnsWhenNothingRuns(t *testing.T) {
 	})
 }
 
-// Orders that come while Run is ending start flights beside its Wait.
-func TestBackground_MayStartBesideAWait(t *testing.T) {
-	var b background
+// Requests that come while a server is stopping begin tasks beside its Wait.
+func TestGroup_MayStartBesideAWait(t *testing.T) {
+	var g Group
 	var all sync.WaitGroup
 	var ran atomic.Int32
 	for range 4 {
 		all.Go(func() {
 			for range 500 {
-				b.Go(func() {
+				g.Go(func() {
 					runtime.Gosched() // or no Wait would find it running
 					ran.Add(1)
 				})
@@ -49,12 +49,12 @@ func TestBackground_MayStartBesideAWait(t *testing.T) {
 		})
 		all.Go(func() {
 			for range 500 {
-				b.Wait()
+				g.Wait()
 			}
 		})
 	}
 	all.Wait()
-	b.Wait()
+	g.Wait()
 	if n := ran.Load(); n != 2000 {
 		t.Errorf("%d of 2000 ran", n)
 	}
